@@ -153,7 +153,8 @@ typedef struct coney_outcome {
     coney_status status;    /* CONEY_OK (confirmed), CONEY_EREFUSED, CONEY_ERETURNED or CONEY_EUNKNOWN */
     uint32_t code;          /* the broker's code with CONEY_EREFUSED and CONEY_ERETURNED */
     bool unsent;            /* with CONEY_EUNKNOWN: the message never left the process, so it is certainly not stored */
-    const void *internal;   /* for coney_outcome_body */
+    uint8_t reserved[7];
+    const void *internal; /* for coney_outcome_body */
 } coney_outcome;
 
 /* The body as it was given to send. A view valid until the outcome callback returns; call it only there. */
