@@ -1,0 +1,16 @@
+/* log.c: formats a line for the user's log callback. */
+#include "base/log.h"
+
+#include "base/text.h"
+
+void log_line(const struct log *log, coney_log_level level, const char *format, ...)
+{
+    if (log->fn == NULL || level > log->level)
+        return;
+    char line[1024];
+    va_list args;
+    va_start(args, format);
+    text_vprint(line, sizeof line, format, args);
+    va_end(args);
+    log->fn(log->ctx, level, line);
+}
