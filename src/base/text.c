@@ -1,4 +1,5 @@
 /* text.c: sentences in fixed buffers. */
+#define _GNU_SOURCE
 #include "base/text.h"
 
 #include <stdio.h>
