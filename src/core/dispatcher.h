@@ -1,0 +1,58 @@
+/* dispatcher.h: the thread on which handlers run, and the lanes that it serves in turn.
+ *
+ * A lane is one source of work (a consumer). Waking it puts it in the dispatcher's queue, once; the dispatcher calls `run`, which does one
+ * portion (a chunk) and says whether there is more, in which case the lane goes to the end of the queue. A lane never runs on two threads at
+ * once. A lane without a dispatcher runs on its loop, at the end of the round in which it was woken.
+ *
+ * Any thread may wake, stop and resume a lane. No lock is held while `run` runs.
+ */
+#ifndef CONEY_CORE_DISPATCHER_H
+#define CONEY_CORE_DISPATCHER_H
+
+#include "base/list.h"
+#include "base/lock.h"
+#include "net/loop.h"
+
+struct dispatcher;
+
+struct lane {
+    bool (*run)(struct lane *lane); /* returns true when there is more to do at once */
+    struct dispatcher *dispatcher;  /* NULL: runs on `loop` */
+    coney_loop *loop;
+    struct lock lock; /* guards what follows */
+    struct cond idle;
+    struct list queued; /* in the dispatcher's queue */
+    struct task task;   /* on the loop */
+    bool woken;         /* it is queued, or runs and was woken meanwhile */
+    bool running;
+    bool stopped;    /* paused or closed: run is not called */
+    uint64_t thread; /* who runs it (dispatcher_thread_id), while running */
+};
+
+/* Starts the thread (signals blocked, named). NULL: CONEY_ELIMIT or memory is out. */
+struct dispatcher *dispatcher_start(const char *name);
+
+/* Ends the thread and frees it; lanes that are queued are not run. Not from one of its lanes. NULL is harmless. */
+void dispatcher_stop(struct dispatcher *d);
+
+void lane_init(struct lane *lane, struct dispatcher *d, coney_loop *loop, bool (*run)(struct lane *lane));
+
+/* There is work. Cheap when the lane is queued already or stopped (a stopped lane remembers it). One futex wake at most, and only when the
+ * dispatcher sleeps. A lane on the loop may be woken from any thread, too. */
+void lane_wake(struct lane *lane);
+
+/* From when this returns true, `run` is not running and will not be called until lane_resume. Waits for a `run` that is under way until
+ * `deadline`, then returns false (the lane is stopped all the same, `run` ends by itself). From inside the lane's own `run` it does not wait and
+ * returns true: the current `run` must look at lane_is_stopped after each message. */
+bool lane_stop(struct lane *lane, int64_t deadline);
+void lane_resume(struct lane *lane);
+
+bool lane_is_stopped(struct lane *lane);
+
+/* True inside the lane's own `run`, on the thread that runs it. */
+bool lane_is_current(struct lane *lane);
+
+/* True when this thread is a dispatcher's: a blocking call is fine here; on the loop it is not. */
+bool dispatcher_is_current(const struct dispatcher *d);
+
+#endif

@@ -1,0 +1,185 @@
+/* outbox.h: what was accepted for sending and has no outcome yet: a log of encoded entries, and a slot for each.
+ *
+ * Senders append under `lock`; the loop takes frames' worth of entries for writing, settles slots as the broker answers, and gives the
+ * memory back from the oldest on. The broker confirms entry by entry, so a cut finds frames half confirmed: the log holds entries, not
+ * frames, and after outbox_rewind the entries that are still open are taken again, in order, without being encoded again.
+ *
+ * Numbers: a slot's number counts accepted messages from 0 up for ever. [head, tail) are the slots in hand; before `cursor` they were
+ * taken for writing; before `left` they were once taken, on whatever connection ("may have left the process").
+ *
+ * Threads: the functions of the sender's side are called with `lock` held, by any thread; those of the loop's side on the loop, without it
+ * (they take it where they must: once a frame, once an advance, never once a message). Settling takes no lock.
+ * Memory: blocks of the pool, for segments of the log and for pages of slots; nothing is allocated once the pool is warm. An idle outbox
+ * holds one page and one small segment at most.
+ */
+#ifndef CONEY_CORE_OUTBOX_H
+#define CONEY_CORE_OUTBOX_H
+
+#include "base/lock.h"
+#include "base/pool.h"
+
+#include <coney/coney.h>
+#include <sys/uio.h>
+
+#define OUTBOX_PAGE_SLOTS 128 /* 24 bytes each: a page is one block of the pool's smallest class */
+
+enum slot_state {
+    SLOT_OPEN = 1,
+    SLOT_SETTLED = 2,
+};
+
+struct slot {
+    uint64_t tag;
+    uint8_t *entry; /* the encoded entry in the log; valid until the slot leaves at the head */
+    uint32_t size;  /* its bytes */
+    uint8_t state;  /* enum slot_state; the loop's once the slot is in hand */
+    uint8_t flags;  /* the sender's own marks */
+};
+
+/* The bytes of a segment stand behind this head, inside a pool block; `block->next` leads to the next younger segment. */
+struct segment {
+    uint64_t first; /* number of the first slot whose entry is in it */
+    size_t used;    /* bytes of entries */
+    size_t cap;
+    uint8_t bytes[];
+};
+
+struct outbox {
+    struct lock lock;
+    struct cond room;         /* senders that wait at a bound */
+    _Atomic uint32_t waiting; /* how many they are */
+
+    /* The sender's side, under the lock. */
+    _Atomic uint64_t tail;     /* number of the next slot */
+    _Atomic uint64_t appended; /* bytes appended in all */
+    uint8_t *at;               /* where the next entry goes, and the end of its segment */
+    uint8_t *end;
+    struct block *youngest;
+    struct slot *page_at; /* the slot for `tail` when its page exists; NULL: a page must be had first */
+    bool scheduled;       /* the loop knows that there is something to take */
+
+    /* The loop's side. */
+    _Atomic uint64_t head;        /* the oldest slot that is open */
+    _Atomic uint64_t released;    /* bytes of settled slots that left at the head */
+    _Atomic uint64_t reusable;    /* slots before this have no memory in use any more: min(head, what is being written) */
+    uint64_t cursor;              /* the next slot to take */
+    struct block *cursor_segment; /* where its entry is, or NULL = in a segment not looked up yet */
+    uint8_t *cursor_at;
+    uint64_t left;    /* slots before this were once taken */
+    uint64_t writing; /* first slot of what was taken and is not yet written; UINT64_MAX = nothing */
+    uint64_t careful; /* before this slot, taking must look at each slot (settled ones are passed over) */
+    struct block *oldest;
+
+    struct pool *pool;
+    struct block **pages; /* ring of pages, by slot number / OUTBOX_PAGE_SLOTS */
+    uint64_t page_mask;
+    uint64_t max_messages;
+    uint64_t max_bytes;
+    bool ids_given; /* publishing ids are the user's: found by search */
+};
+
+/* `max_messages` and `max_bytes` are the bounds (at least 1; one message larger than max_bytes is accepted when the outbox is empty).
+ * False: memory is out. */
+bool outbox_init(struct outbox *o, struct pool *pool, uint64_t max_messages, uint64_t max_bytes);
+
+/* Gives all memory back, whatever is in hand. Nobody may use the outbox any more. */
+void outbox_free(struct outbox *o);
+
+/* The sender's side (lock held) ----------------------------------------------------------------------------------- */
+
+static inline uint64_t outbox_pending(const struct outbox *o)
+{
+    return atomic_load_explicit(&o->tail, memory_order_relaxed) - atomic_load_explicit(&o->head, memory_order_acquire);
+}
+
+static inline uint64_t outbox_pending_bytes(const struct outbox *o)
+{
+    return atomic_load_explicit(&o->appended, memory_order_relaxed) - atomic_load_explicit(&o->released, memory_order_acquire);
+}
+
+/* True when a message of `size` encoded bytes passes neither bound. */
+static inline bool outbox_has_room(const struct outbox *o, size_t size)
+{
+    uint64_t pending = outbox_pending(o);
+    return pending < o->max_messages && (outbox_pending_bytes(o) + size <= o->max_bytes || pending == 0);
+}
+
+/* The slow half of outbox_append: gets the segment or page that is missing. False: memory is out, nothing has changed. */
+bool outbox_extend(struct outbox *o, size_t size);
+
+/* Makes room for the encoded bytes of one message and its slot (tag, entry, size, SLOT_OPEN, flags). The caller writes the entry at
+ * slot->entry and then calls outbox_commit. NULL: memory is out, nothing has changed. The caller has checked outbox_has_room. */
+static inline struct slot *outbox_append(struct outbox *o, size_t size, uint64_t tag, uint8_t flags)
+{
+    if (__builtin_expect((size_t)(o->end - o->at) < size || o->page_at == NULL, 0))
+        if (!outbox_extend(o, size))
+            return NULL;
+    struct slot *slot = o->page_at;
+    slot->tag = tag;
+    slot->entry = o->at;
+    slot->size = (uint32_t)size;
+    slot->state = SLOT_OPEN;
+    slot->flags = flags;
+    return slot;
+}
+
+/* Puts the appended message in hand. Returns true when the loop must be told (it was told nothing since it last found the outbox empty):
+ * release the lock, then tell it. */
+static inline bool outbox_commit(struct outbox *o, size_t size)
+{
+    uint64_t tail = atomic_load_explicit(&o->tail, memory_order_relaxed) + 1;
+    o->at += size;
+    o->page_at = tail % OUTBOX_PAGE_SLOTS == 0 ? NULL : o->page_at + 1;
+    atomic_store_explicit(&o->appended, atomic_load_explicit(&o->appended, memory_order_relaxed) + size, memory_order_relaxed);
+    atomic_store_explicit(&o->tail, tail, memory_order_release);
+    bool tell = !o->scheduled;
+    o->scheduled = true;
+    return tell;
+}
+
+/* Waits for room for `size` bytes until `deadline`; the lock is released meanwhile. `open` is looked at after each wake:
+ * CONEY_OK (there is room), CONEY_ETIMEDOUT, or what `*open` says once it is not CONEY_OK. */
+coney_status outbox_wait(struct outbox *o, size_t size, int64_t deadline, const _Atomic int *open);
+
+/* The loop's side (lock not held) ---------------------------------------------------------------------------------- */
+
+static inline struct slot *outbox_slot(const struct outbox *o, uint64_t number)
+{
+    struct slot *slots = (struct slot *)(void *)o->pages[(number / OUTBOX_PAGE_SLOTS) & o->page_mask]->data;
+    return slots + number % OUTBOX_PAGE_SLOTS;
+}
+
+/* Takes the next entries for one frame: at most `max_bytes` of them (and at least one entry, which is the caller's promise to fit), as
+ * slices of memory, at most `cap`. *entries and *bytes say what was taken. Returns the number of slices; 0 = nothing to take, and then, if
+ * nothing is being written either, the next commit asks to tell the loop again. Settled slots are passed over. */
+size_t outbox_take(struct outbox *o, size_t max_bytes, struct iovec *slices, size_t cap, uint32_t *entries, size_t *bytes);
+
+/* All that was taken is with the kernel. */
+void outbox_written(struct outbox *o);
+
+/* The connection is gone: what is in hand will be taken again, from the oldest open slot on. Returns how many open slots had been taken. */
+uint64_t outbox_rewind(struct outbox *o);
+
+/* The number of the oldest open slot with this publishing id (the first eight bytes of its entry, network order) among those that were taken,
+ * for ids that the user gave (they never go down); UINT64_MAX when there is none. O(log n). */
+uint64_t outbox_find(const struct outbox *o, uint64_t id);
+
+/* Settles an open slot that is in hand: returns it (valid until outbox_advance), or NULL when `number` is not in [head, tail) or is settled
+ * already: the wire may repeat itself. The caller reports the outcome. */
+static inline struct slot *outbox_settle(struct outbox *o, uint64_t number)
+{
+    uint64_t head = atomic_load_explicit(&o->head, memory_order_relaxed);
+    if (number - head >= atomic_load_explicit(&o->tail, memory_order_acquire) - head)
+        return NULL;
+    struct slot *slot = outbox_slot(o, number);
+    if (slot->state != SLOT_OPEN)
+        return NULL;
+    slot->state = SLOT_SETTLED;
+    return slot;
+}
+
+/* After any number of settles: moves the head past what is settled, gives memory back, wakes senders that wait. Call it once a frame or
+ * read. A slot settled before it was taken is never taken (it never leaves the process). Returns how many slots left. */
+uint64_t outbox_advance(struct outbox *o);
+
+#endif
