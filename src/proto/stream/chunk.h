@@ -75,25 +75,31 @@ static inline struct chunk_walk chunk_walk_of(const struct chunk *chunk)
     };
 }
 
-/* chunk_next for all but the next simple message. */
-enum chunk_item chunk_next_slow(struct chunk_walk *walk, struct chunk_entry *entry);
-
-/* The next item. A plain batch is walked as its messages. Terminates for any bytes: each call but the last moves forward. */
-static inline enum chunk_item chunk_next(struct chunk_walk *walk, struct chunk_entry *entry)
+/* The next message, if it stands there plainly. False otherwise, and nothing has changed. */
+static inline bool chunk_take(struct chunk_walk *walk, struct chunk_entry *entry)
 {
     const uint8_t *at = walk->at;
     size_t left = (size_t)(walk->end - at);
-    if (__builtin_expect(left >= 4 && walk->offset < walk->limit, 1)) {
-        /* A batch has the top bit set, which makes it larger than what is left of any chunk. */
-        uint32_t len = load32(at);
-        if (__builtin_expect(len <= left - 4, 1)) {
-            entry->offset = walk->offset++;
-            entry->data = coney_bytes_of(at + 4, len);
-            walk->at = at + 4 + len;
-            return CHUNK_MESSAGE;
-        }
-    }
-    return chunk_next_slow(walk, entry);
+    if (left < 4 || walk->offset >= walk->limit)
+        return false;
+    /* A batch has the top bit set, which makes it larger than what is left of any chunk. */
+    uint32_t len = load32(at);
+    if (len > left - 4)
+        return false;
+    entry->offset = walk->offset++;
+    entry->data = coney_bytes_of(at + 4, len);
+    walk->at = at + 4 + len;
+    return true;
+}
+
+/* chunk_next where chunk_take has nothing. */
+enum chunk_item chunk_turn(struct chunk_walk *walk, struct chunk_entry *entry);
+
+/* The next item; after CHUNK_BROKEN and CHUNK_END always CHUNK_END. A plain batch is walked as its messages. Terminates for
+ * any bytes: there are at most as many items as the chunk has records and entries. */
+static inline enum chunk_item chunk_next(struct chunk_walk *walk, struct chunk_entry *entry)
+{
+    return __builtin_expect(chunk_take(walk, entry), 1) ? CHUNK_MESSAGE : chunk_turn(walk, entry);
 }
 
 /* Writing -------------------------------------------------------------------------------------------------------- */
@@ -121,7 +127,7 @@ void chunk_add_raw_batch(struct chunk_writer *w, uint8_t compression, uint16_t r
 /* The entries so far: what the checksum is computed over. Empty when they do not fit. */
 coney_bytes chunk_data(const struct chunk_writer *w);
 
-/* Completes the header and returns the chunk's bytes; 0 when it did not fit (w->out.len were needed), was empty of room, or
+/* Completes the header and returns the chunk's bytes; 0 when it did not fit (w->out.len were needed), or
  * something was added that has no form in a chunk: a message over 2^31-1 bytes, a batch of 0 or over 65535 messages, over
  * 65535 entries. */
 size_t chunk_finish(struct chunk_writer *w, uint32_t crc);

@@ -195,7 +195,7 @@ struct stream_sasl_handshake_answer {
 };
 
 struct stream_sasl_authenticate_answer {
-    coney_bytes challenge; /* read as u16 string or i32 bytes, whichever fits; written as a u16 string */
+    coney_bytes challenge; /* read as u16 string or i32 bytes, whichever fits; written as a u16 string if it fits in one */
 };
 
 struct stream_open_answer {
@@ -291,7 +291,7 @@ CONEY_MUST_CHECK const char *stream_decode(coney_bytes body, enum stream_side fr
 
 /* Writes the whole frame, size field included, and returns its bytes. When `cap` does not suffice nothing is written and the
  * bytes needed are returned; `buf` may be NULL with `cap` 0. 0: the message has no form on the wire (unknown key or
- * version, no such answer, a string over STREAM_STRING_MAX, a frame over 2^32-1). Lists are written as they stand. */
+ * version, no such answer, a string over STREAM_STRING_MAX, an offset type that is none, a frame over 2^32-1). Lists are written as they stand. */
 CONEY_MUST_CHECK size_t stream_encode(const struct stream_frame *in, void *buf, size_t cap);
 
 /* The commands ---------------------------------------------------------------------------------------------------- */
@@ -303,8 +303,10 @@ struct stream_command {
     uint16_t key;
     const char *name;
     uint8_t senders;     /* enum stream_side, or both: who sends it; the other side answers */
-    uint8_t version_max; /* the lowest is 1 */
+    uint8_t listed_by;   /* enum stream_side: who names it in ExchangeCommandVersions; 0 for nobody */
+    uint8_t version_max; /* the lowest is 1; answers are always 1 */
     bool correlated;     /* command and answer carry a correlation id */
+    bool unmarked;       /* the answer may come without the response bit */
     const struct stream_layout *request;
     const struct stream_layout *answer; /* NULL: never answered */
 };
@@ -312,11 +314,8 @@ struct stream_command {
 /* NULL when there is no such command. `key` without the response bit. */
 const struct stream_command *stream_command_of(uint16_t key);
 
-/* Adds the versions of every command that `side` sends, for ExchangeCommandVersions. Clients had better send no more than
- * Deliver's (see stream_client_versions): a broker that does not know a key drops the connection. */
+/* Adds what `side` announces with ExchangeCommandVersions: a server the commands that it takes from an open connection; a
+ * client only Deliver, since a broker drops the connection over a key that it does not know. 6 bytes a command. */
 void stream_add_versions(struct list_writer *w, enum stream_side side);
-
-/* Adds what a client announces to any broker since 3.11: Deliver in both versions. */
-void stream_add_client_versions(struct list_writer *w);
 
 #endif

@@ -38,7 +38,7 @@ static inline uint8_t *publish_entry_write(uint8_t *at, uint64_t id, uint32_t le
     return at + PUBLISH_ENTRY_BYTES;
 }
 
-/* The same for version 2. `filter.data` NULL means no filter value; filter.len is at most STREAM_STRING_MAX. */
+/* The same for version 2. `filter.data` NULL means no filter value; filter.len is at most STREAM_FILTER_MAX. */
 static inline uint8_t *publish_entry_write_v2(uint8_t *at, uint64_t id, coney_bytes filter, uint32_t len)
 {
     store64(at, id);

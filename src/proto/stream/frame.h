@@ -15,7 +15,8 @@ enum {
     STREAM_SMALLEST_FRAME = 4, /* a key and a version: what the size field says at least */
     STREAM_RESPONSE_BIT = 0x8000,
     STREAM_NO_NODE = 0xffff,     /* metadata: a stream without a leader */
-    STREAM_STRING_MAX = 65534,   /* bytes of a string; 65535 stands for null, which brokers refuse */
+    STREAM_STRING_MAX = 65535,   /* bytes of a string */
+    STREAM_FILTER_MAX = 65534,   /* bytes of a filter value: 65535 stands for none */
     STREAM_REFERENCE_MAX = 255,  /* bytes of a producer's or consumer's name */
     STREAM_CREDIT_MAX = 32767,   /* of one Credit frame: the field is signed */
     STREAM_IDS_A_LINK = 256,     /* publisher ids, and subscription ids, of one connection */

@@ -112,7 +112,8 @@ struct list_writer {
 struct list_writer list_begin(void *buf, size_t cap);
 
 /* False when the elements need more than the buffer holds (they need w->out.len bytes), or one of them has no form on the
- * wire: a string over STREAM_STRING_MAX, an entry over 2^31-1 bytes, a batch in version 2. `list` is untouched then. */
+ * wire: a string over STREAM_STRING_MAX, a filter value over STREAM_FILTER_MAX, an entry over 2^31-1 bytes, a batch in
+ * version 2. `list` is untouched then. */
 bool list_end(const struct list_writer *w, struct stream_list *list);
 
 void list_add_string(struct list_writer *w, coney_bytes value);
