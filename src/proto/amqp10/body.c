@@ -1,0 +1,43 @@
+/* body.c: the body of a message, found by stepping over everything else. */
+#include "proto/amqp10/body.h"
+#include "proto/amqp10/section.h"
+
+/* From the first body section to the end of the last one. */
+static coney_bytes join(coney_bytes first, coney_bytes last)
+{
+    const uint8_t *start = first.data;
+    const uint8_t *end = (const uint8_t *)last.data + last.len;
+    return coney_bytes_of(start, (size_t)(end - start));
+}
+
+enum amqp10_body amqp10_body_find(coney_bytes entry, coney_bytes *body)
+{
+    struct amqp10_walk walk = amqp10_walk_of(entry);
+    struct amqp10_section section;
+    enum amqp10_body kind = AMQP10_BODY_NONE;
+    coney_bytes first = {0};
+    *body = first;
+    while (amqp10_walk_next(&walk, &section)) {
+        if (!amqp10_section_is_body(section.code))
+            continue;
+        if (first.len == 0)
+            first = section.encoded;
+        if (section.code == AMQP10_VALUE) {
+            kind = AMQP10_BODY_VALUE;
+            *body = section.payload;
+        } else if (section.code == AMQP10_SEQUENCE) {
+            kind = AMQP10_BODY_SEQUENCE;
+            *body = join(first, section.encoded);
+        } else if (kind == AMQP10_BODY_NONE) {
+            kind = AMQP10_BODY_DATA;
+            *body = section.value.as.bytes;
+        } else {
+            kind = AMQP10_BODY_PARTS;
+            *body = join(first, section.encoded);
+        }
+    }
+    if (reader_ok(&walk.r))
+        return kind;
+    *body = entry;
+    return AMQP10_BODY_UNREADABLE;
+}
