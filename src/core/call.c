@@ -1,0 +1,251 @@
+/* call.c: see call.h. */
+#include "core/call.h"
+
+#include "base/list.h"
+#include "base/map.h"
+#include "base/text.h"
+#include "base/time.h"
+
+#include <string.h>
+
+/* A thread that blocks ends its call by itself when the loop is this late: a user's loop that nobody steps fires no timer. */
+#define LOOP_GRACE (100 * CONEY_MILLISECOND)
+
+/* The asynchronous calls of the process by their id, for coney_call_cancel. */
+static struct {
+    struct lock lock;
+    struct map calls;
+    uint64_t last_id;
+} registry;
+
+static bool registry_add(struct op *op)
+{
+    lock_acquire(&registry.lock);
+    op->call.id = ++registry.last_id;
+    bool added = map_put(&registry.calls, op->call.id, op);
+    lock_release(&registry.lock);
+    return added;
+}
+
+static void registry_remove(uint64_t id)
+{
+    lock_acquire(&registry.lock);
+    map_take(&registry.calls, id);
+    if (registry.calls.count == 0)
+        map_free(&registry.calls);
+    lock_release(&registry.lock);
+}
+
+coney_status coney_call_cancel(uint64_t id)
+{
+    lock_acquire(&registry.lock);
+    struct op *op = map_get(&registry.calls, id);
+    if (op != NULL && !op->canceling) {
+        op->canceling = true;
+        loop_post(op->loop, &op_ref(op)->cancel);
+    }
+    lock_release(&registry.lock);
+    return op != NULL ? CONEY_OK : CONEY_ENOTFOUND;
+}
+
+static bool end_once(struct op *op, coney_status status, uint32_t code, uint64_t value, const char *text)
+{
+    lock_acquire(&op->lock);
+    bool first = !op->ended;
+    if (first) {
+        op->ended = true;
+        op->call.status = status;
+        op->call.code = code;
+        op->call.value = value;
+        if (status != CONEY_OK && (text == NULL || text[0] == '\0'))
+            text = coney_status_text(status);
+        text_print(op->call.text, sizeof op->call.text, "%s", text != NULL ? text : "");
+    }
+    lock_release(&op->lock);
+    return first;
+}
+
+void op_end(struct op *op, coney_status status, uint32_t code, uint64_t value, const char *text)
+{
+    if (!end_once(op, status, code, value, text))
+        return;
+    loop_timer_unset(op->loop, &op->timer);
+    if (op->waited_for) {
+        cond_wake_all(&op->done);
+    } else {
+        registry_remove(op->call.id);
+        op->call.on_done(op->call.ctx, &op->call);
+    }
+    op_unref(op);
+}
+
+/* Ends the call before its work did, and tells the work. */
+static void end_early(struct op *op, coney_status status)
+{
+    op_ref(op);
+    bool open = !op_ended(op);
+    op_end(op, status, 0, 0, NULL);
+    if (open && op->began && op->abandon != NULL)
+        op->abandon(op);
+    op_unref(op);
+}
+
+static void run_begin(struct task *task)
+{
+    struct op *op = container_of(task, struct op, task);
+    if (op_ended(op))
+        return; /* the thread that blocked gave up before the loop came round; run_cancel follows */
+    op_ref(op);
+    op->began = true;
+    if (loop_timer_set(op->loop, &op->timer, op->deadline))
+        op->begin(op);
+    else
+        op_end(op, CONEY_ENOMEM, 0, 0, NULL);
+    op_unref(op);
+}
+
+static void run_cancel(struct task *task)
+{
+    struct op *op = container_of(task, struct op, cancel);
+    if (op->gave_up) {
+        loop_timer_unset(op->loop, &op->timer);
+        if (op->began && op->abandon != NULL)
+            op->abandon(op);
+    } else {
+        end_early(op, CONEY_ECANCELED);
+    }
+    op_unref(op);
+}
+
+static void run_deadline(struct timer *timer)
+{
+    end_early(container_of(timer, struct op, timer), CONEY_ETIMEDOUT);
+}
+
+void op_init(struct op *op, coney_loop *loop, void (*begin)(struct op *), void (*abandon)(struct op *),
+             void (*free)(struct op *))
+{
+    op->begin = begin;
+    op->abandon = abandon;
+    op->free = free;
+    op->loop = loop;
+    op->task.run = run_begin;
+    op->cancel.run = run_cancel;
+    op->timer.fire = run_deadline;
+    atomic_store(&op->refs, 1);
+}
+
+bool op_ended(struct op *op)
+{
+    lock_acquire(&op->lock);
+    bool ended = op->ended;
+    lock_release(&op->lock);
+    return ended;
+}
+
+struct op *op_ref(struct op *op)
+{
+    atomic_fetch_add(&op->refs, 1);
+    return op;
+}
+
+void op_unref(struct op *op)
+{
+    if (atomic_fetch_sub(&op->refs, 1) == 1)
+        op->free(op);
+}
+
+static void copy_results(coney_call *to, const coney_call *from)
+{
+    to->status = from->status;
+    to->code = from->code;
+    to->value = from->value;
+    memcpy(to->text, from->text, sizeof to->text);
+}
+
+coney_status op_refuse(coney_call *call, coney_status status, const char *format, ...)
+{
+    if (call == NULL)
+        return status;
+    call->status = status;
+    call->code = 0;
+    call->value = 0;
+    va_list args;
+    va_start(args, format);
+    text_vprint(call->text, sizeof call->text, format, args);
+    va_end(args);
+    return status;
+}
+
+static void wait_stepping(struct op *op)
+{
+    while (!op_ended(op) && time_now() < time_after(op->deadline, LOOP_GRACE))
+        loop_wait_and_step(op->loop, op->deadline);
+}
+
+static void wait_blocking(struct op *op)
+{
+    int64_t limit = op->deadline == INT64_MAX ? INT64_MAX : op->deadline + LOOP_GRACE;
+    lock_acquire(&op->lock);
+    while (!op->ended && cond_wait(&op->done, &op->lock, limit))
+        continue;
+    lock_release(&op->lock);
+}
+
+static coney_status run_blocking(struct op *op, coney_call *call)
+{
+    if (loop_is_current(op->loop)) {
+        op_unref(op);
+        return op_refuse(call, CONEY_EDEADLK, "a blocking call inside a callback of the loop that must answer it: set on_done");
+    }
+    op->waited_for = true;
+    op_ref(op);
+    loop_post(op->loop, &op->task);
+    if (loop_is_stepped_here(op->loop))
+        wait_stepping(op);
+    else
+        wait_blocking(op);
+    if (end_once(op, CONEY_ETIMEDOUT, 0, 0, NULL)) {
+        op->gave_up = true;
+        loop_post(op->loop, &op->cancel); /* takes over the reference that op_end would have dropped */
+    }
+    coney_status status = op->call.status;
+    if (call != NULL)
+        copy_results(call, &op->call);
+    op_unref(op);
+    return status;
+}
+
+static coney_status run_asynchronous(struct op *op, coney_call *call)
+{
+    if (!registry_add(op)) {
+        op_unref(op);
+        return op_refuse(call, CONEY_ENOMEM, "%s", coney_status_text(CONEY_ENOMEM));
+    }
+    call->id = op->call.id;
+    call->status = CONEY_OK;
+    call->text[0] = '\0';
+    loop_post(op->loop, &op->task);
+    return CONEY_OK;
+}
+
+coney_status op_run(struct op *op, coney_call *call, int64_t default_deadline)
+{
+    int64_t deadline = default_deadline;
+    if (call != NULL) {
+        for (size_t i = 0; i < sizeof call->reserved / sizeof call->reserved[0]; i++) {
+            if (call->reserved[i] != 0) {
+                op_unref(op);
+                return op_refuse(call, CONEY_EINVAL,
+                                 "the call's reserved members are not zero: zero the coney_call before its first use");
+            }
+        }
+        op->call.on_done = call->on_done;
+        op->call.ctx = call->ctx;
+        op->call.deadline = call->deadline;
+        if (call->deadline != 0)
+            deadline = call->deadline;
+    }
+    op->deadline = time_after(time_now(), deadline);
+    return op->call.on_done == NULL ? run_blocking(op, call) : run_asynchronous(op, call);
+}
