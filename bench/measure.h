@@ -1,0 +1,82 @@
+/* measure.h: what every program in bench/ does the same way, so that the two sides of a ratio differ in nothing else.
+ *
+ * Options, the clock, latency samples, and one JSON object on standard output as the result. A bench program that cannot
+ * do its work says why on standard error and ends with status 1: there is nobody to hand an error to. Not thread-safe.
+ */
+#ifndef BENCH_MEASURE_H
+#define BENCH_MEASURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#define SECOND UINT64_C(1000000000)
+
+/* Says what went wrong and ends the program. */
+__attribute__((noreturn, format(printf, 1, 2))) void die(const char *format, ...);
+
+/* malloc that never fails. */
+void *must_alloc(size_t size);
+
+/* Monotonic nanoseconds: the only clock of a measurement. Both ends of a latency are in one process. */
+static inline uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
+}
+
+/* What the sub-commands understand; each reads its own part. 0 in a number = the sub-command's own default. */
+struct options {
+    const char *uri;    /* --uri, CONEY_URI or guest at localhost:5552 */
+    const char *stream; /* --stream; NULL: one of its own, deleted at the end */
+    uint64_t size;      /* --size: bytes of a message's body, inside an AMQP data section; default 12 */
+    uint64_t count;     /* --count: messages */
+    uint64_t messages;  /* --messages: in a burst; default 50 */
+    uint64_t rate;      /* --rate: bursts a second; default 1 */
+    uint64_t seconds;   /* --seconds: of a latency run, after one second of warm-up; default 10 */
+    uint64_t window;    /* --window: unconfirmed messages at most */
+    uint64_t frame;     /* --frame: messages of a prebuilt Publish frame */
+    uint64_t credit;    /* --credit: chunks under way at most; default 10 */
+    uint64_t passes;    /* --passes: how often a replay reads the whole stream; default 1 */
+};
+
+struct command {
+    const char *name;
+    void (*run)(const struct options *options);
+};
+
+/* Runs the command that argv[1] names with the `--name value` pairs after it. What main returns. */
+int run_command(const struct command *commands, size_t count, int argc, char **argv);
+
+/* "bench-SIDE-PID": a stream of this process's own. Valid until the next call. */
+const char *own_stream(const char *side);
+
+/* options->stream, which must be given. */
+const char *given_stream(const struct options *options);
+
+/* Latency samples, in order of arrival. One allocation, touched before the clock matters. */
+struct samples {
+    uint64_t *ns;
+    size_t count;
+    size_t cap;
+};
+
+struct samples samples_of(size_t cap);
+void samples_free(struct samples *samples);
+
+static inline void sample_add(struct samples *samples, uint64_t ns)
+{
+    if (samples->count == samples->cap)
+        die("more messages arrived than were sent");
+    samples->ns[samples->count++] = ns;
+}
+
+/* The result of a latency run. Leaves out the first `warmup` samples and sorts the others. */
+void print_latency(const char *side, const char *row, const struct samples *all, size_t warmup);
+
+/* The result of a throughput run. `rate_name` is "confirmed_per_second" or "consumed_per_second". */
+void print_rate(const char *side, const char *row, const char *rate_name, uint64_t size, uint64_t messages, uint64_t ns);
+
+#endif
