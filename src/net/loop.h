@@ -28,6 +28,8 @@ struct task {
  * A task that is posted already is not posted twice (it runs once, after the latest post). From another thread it wakes the
  * loop when the loop sleeps: one eventfd write for any number of posts between two rounds. Tasks run in the order of their
  * posts; one that is posted by a task runs in the next round. Tasks that wait when the loop is freed run then. */
+void loop_post(coney_loop *loop, struct task *task);
+
 /* On the loop: runs the task at the end of this round, before the loop looks at its descriptors again: for what is worth
  * gathering over a round (writes, hand-overs). Same rule about a task that is posted or deferred already. One that is deferred
  * by a deferred task, or between two rounds, runs at the end of the next round. */
