@@ -95,11 +95,19 @@ static inline bool chunk_take(struct chunk_walk *walk, struct chunk_entry *entry
 /* chunk_next where chunk_take has nothing. */
 enum chunk_item chunk_turn(struct chunk_walk *walk, struct chunk_entry *entry);
 
-/* The next item; after CHUNK_BROKEN and CHUNK_END always CHUNK_END. A plain batch is walked as its messages. Terminates for
- * any bytes: there are at most as many items as the chunk has records and entries. */
+/* The next item; after CHUNK_BROKEN and CHUNK_END always CHUNK_END, with an entry of zeros. A plain batch is walked as its
+ * messages. Terminates for any bytes: there are at most as many items as the chunk has records and entries.
+ * A walk and an entry that are locals of the loop stay in registers: the rare turn works on copies. */
 static inline enum chunk_item chunk_next(struct chunk_walk *walk, struct chunk_entry *entry)
 {
-    return __builtin_expect(chunk_take(walk, entry), 1) ? CHUNK_MESSAGE : chunk_turn(walk, entry);
+    if (__builtin_expect(chunk_take(walk, entry), 1))
+        return CHUNK_MESSAGE;
+    struct chunk_walk turning = *walk;
+    struct chunk_entry found = {0};
+    enum chunk_item item = chunk_turn(&turning, &found);
+    *walk = turning;
+    *entry = found;
+    return item;
 }
 
 /* Writing -------------------------------------------------------------------------------------------------------- */

@@ -233,6 +233,8 @@ static bool write_message(struct writer *w, const struct stream_frame *in, const
         write32(w, in->correlation);
     if (layout->code)
         write16(w, in->code);
+    if (layout->ok_only && in->code != STREAM_CODE_OK)
+        return true;
     for (const struct layout_field *field = layout->fields; field->name != NULL; field++)
         if (!write_field(w, field, in))
             return false;

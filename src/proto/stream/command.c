@@ -166,6 +166,7 @@ static const struct stream_layout open = {
 
 static const struct stream_layout open_answer = {
     .code = true,
+    .ok_only = true,
     .fields = {{PAIRS(open_answer, properties)}},
 };
 

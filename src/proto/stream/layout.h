@@ -49,7 +49,8 @@ struct layout_field {
 };
 
 struct stream_layout {
-    bool code; /* the response code goes first */
+    bool code;    /* the response code goes first */
+    bool ok_only; /* with another code than OK brokers leave the fields out */
     struct layout_field fields[LAYOUT_FIELDS];
 };
 
