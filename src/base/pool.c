@@ -1,6 +1,7 @@
 /* pool.c: a stack of idle blocks for each power of two. */
 #include "base/pool.h"
 
+#include "base/fork.h"
 #include "base/lock.h"
 
 #include <stdbool.h>
@@ -10,7 +11,8 @@
 
 struct pool {
     struct lock lock;
-    bool freed; /* by its owner; blocks are still out */
+    uint32_t generation; /* of the process that last used it */
+    bool freed;          /* by its owner; blocks are still out */
     size_t keep;
     size_t idle;
     size_t out;
@@ -30,11 +32,25 @@ static uint32_t class_for(size_t size)
     return class_index;
 }
 
+/* In a forked child the lock may be held for ever by a thread that only the parent has. What that thread was about to do with a
+ * block concerns that block alone. */
+static void acquire(struct pool *pool)
+{
+    uint32_t generation = fork_generation();
+    if (pool->generation != generation) {
+        pool->generation = generation;
+        atomic_store_explicit(&pool->lock.state, 0, memory_order_relaxed);
+    }
+    lock_acquire(&pool->lock);
+}
+
 struct pool *pool_new(size_t keep)
 {
     struct pool *pool = calloc(1, sizeof *pool);
-    if (pool != NULL)
-        pool->keep = keep;
+    if (pool == NULL)
+        return NULL;
+    pool->keep = keep;
+    pool->generation = fork_generation();
     return pool;
 }
 
@@ -42,7 +58,7 @@ void pool_free(struct pool *pool)
 {
     if (pool == NULL)
         return;
-    lock_acquire(&pool->lock);
+    acquire(pool);
     for (uint32_t i = 0; i < CLASSES; i++) {
         while (pool->stacks[i] != NULL) {
             struct block *block = pool->stacks[i];
@@ -61,7 +77,7 @@ void pool_free(struct pool *pool)
 /* Counts the block as out and takes an idle one, if there is one. */
 static struct block *check_out(struct pool *pool, uint32_t class_index)
 {
-    lock_acquire(&pool->lock);
+    acquire(pool);
     struct block *block = pool->stacks[class_index];
     if (block != NULL) {
         pool->stacks[class_index] = block->next;
@@ -76,7 +92,7 @@ static struct block *check_out(struct pool *pool, uint32_t class_index)
 static void check_in(struct pool *pool, uint32_t class_index, struct block *block)
 {
     size_t size = class_size(class_index);
-    lock_acquire(&pool->lock);
+    acquire(pool);
     pool->out -= size;
     if (block != NULL && !pool->freed && size <= pool->keep && pool->idle <= pool->keep - size) {
         block->next = pool->stacks[class_index];
@@ -121,7 +137,7 @@ void block_unref(struct block *block)
 
 size_t pool_idle(struct pool *pool)
 {
-    lock_acquire(&pool->lock);
+    acquire(pool);
     size_t idle = pool->idle;
     lock_release(&pool->lock);
     return idle;
@@ -129,7 +145,7 @@ size_t pool_idle(struct pool *pool)
 
 size_t pool_out(struct pool *pool)
 {
-    lock_acquire(&pool->lock);
+    acquire(pool);
     size_t out = pool->out;
     lock_release(&pool->lock);
     return out;
