@@ -65,10 +65,11 @@ static bool end_once(struct op *op, coney_status status, uint32_t code, uint64_t
     return first;
 }
 
-void op_end(struct op *op, coney_status status, uint32_t code, uint64_t value, const char *text)
+/* Ends the call on the loop and tells whoever waits. Returns false when it had ended before. */
+static bool end_and_tell(struct op *op, coney_status status, uint32_t code, uint64_t value, const char *text)
 {
     if (!end_once(op, status, code, value, text))
-        return;
+        return false;
     loop_timer_unset(op->loop, &op->timer);
     if (op->waited_for) {
         cond_wake_all(&op->done);
@@ -77,15 +78,19 @@ void op_end(struct op *op, coney_status status, uint32_t code, uint64_t value, c
         op->call.on_done(op->call.ctx, &op->call);
     }
     op_unref(op);
+    return true;
+}
+
+void op_end(struct op *op, coney_status status, uint32_t code, uint64_t value, const char *text)
+{
+    end_and_tell(op, status, code, value, text);
 }
 
 /* Ends the call before its work did, and tells the work. */
 static void end_early(struct op *op, coney_status status)
 {
     op_ref(op);
-    bool open = !op_ended(op);
-    op_end(op, status, 0, 0, NULL);
-    if (open && op->began && op->abandon != NULL)
+    if (end_and_tell(op, status, 0, 0, NULL) && op->began && op->abandon != NULL)
         op->abandon(op);
     op_unref(op);
 }
@@ -229,6 +234,12 @@ static coney_status run_asynchronous(struct op *op, coney_call *call)
     return CONEY_OK;
 }
 
+static void tell_nobody(void *ctx, const coney_call *call)
+{
+    (void)ctx;
+    (void)call;
+}
+
 coney_status op_run(struct op *op, coney_call *call, int64_t default_deadline)
 {
     int64_t deadline = default_deadline;
@@ -247,5 +258,10 @@ coney_status op_run(struct op *op, coney_call *call, int64_t default_deadline)
             deadline = call->deadline;
     }
     op->deadline = time_after(time_now(), deadline);
+    if (op->detached && op->call.on_done == NULL) {
+        coney_call nobody = {.on_done = tell_nobody};
+        op->call.on_done = tell_nobody;
+        return run_asynchronous(op, &nobody);
+    }
     return op->call.on_done == NULL ? run_blocking(op, call) : run_asynchronous(op, call);
 }

@@ -31,6 +31,7 @@ struct op {
     struct cond done;
     int64_t deadline; /* on time_now()'s clock */
     bool ended;       /* under the lock */
+    bool detached;    /* set by the caller before op_run: do not wait, nobody is told; op_run returns CONEY_OK */
     bool waited_for;  /* a thread blocks on it */
     bool gave_up;     /* that thread ended the call itself, since the loop did not */
     bool began;       /* begin was called */
