@@ -36,46 +36,38 @@ struct slot {
     uint8_t flags;  /* the sender's own marks */
 };
 
-/* The bytes of a segment stand behind this head, inside a pool block; `block->next` leads to the next younger segment. */
-struct segment {
-    uint64_t first; /* number of the first slot whose entry is in it */
-    size_t used;    /* bytes of entries */
-    size_t cap;
-    uint8_t bytes[];
-};
-
 struct outbox {
     struct lock lock;
     struct cond room;         /* senders that wait at a bound */
     _Atomic uint32_t waiting; /* how many they are */
 
     /* The sender's side, under the lock. */
+    bool scheduled;            /* the loop knows that there is something to take */
+    uint8_t *at;               /* where the next entry goes */
+    uint8_t *end;              /* of its segment; or `at` itself, to send the next append through outbox_extend */
+    struct slot *page_at;      /* the slot for `tail`; NULL: its page must be had first, and then `end` is `at` */
     _Atomic uint64_t tail;     /* number of the next slot */
     _Atomic uint64_t appended; /* bytes appended in all */
-    uint8_t *at;               /* where the next entry goes, and the end of its segment */
-    uint8_t *end;
-    struct block *youngest;
-    struct slot *page_at; /* the slot for `tail` when its page exists; NULL: a page must be had first */
-    bool scheduled;       /* the loop knows that there is something to take */
+    struct block *youngest;    /* the segment that `at` is in; NULL: there is none */
 
-    /* The loop's side. */
-    _Atomic uint64_t head;        /* the oldest slot that is open */
-    _Atomic uint64_t released;    /* bytes of settled slots that left at the head */
-    _Atomic uint64_t reusable;    /* slots before this have no memory in use any more: min(head, what is being written) */
-    uint64_t cursor;              /* the next slot to take */
-    struct block *cursor_segment; /* where its entry is, or NULL = in a segment not looked up yet */
-    uint8_t *cursor_at;
-    uint64_t left;    /* slots before this were once taken */
-    uint64_t writing; /* first slot of what was taken and is not yet written; UINT64_MAX = nothing */
-    uint64_t careful; /* before this slot, taking must look at each slot (settled ones are passed over) */
-    struct block *oldest;
-
-    struct pool *pool;
-    struct block **pages; /* ring of pages, by slot number / OUTBOX_PAGE_SLOTS */
-    uint64_t page_mask;
+    /* Written by outbox_init only. They also keep what the senders write and what the loop writes out of each other's cache lines. */
     uint64_t max_messages;
     uint64_t max_bytes;
     bool ids_given; /* publishing ids are the user's: found by search */
+    struct pool *pool;
+    struct block **pages; /* ring of pages, by slot number / OUTBOX_PAGE_SLOTS */
+    uint64_t page_mask;
+
+    /* The loop's side. */
+    _Atomic uint64_t head;     /* the oldest slot that is open */
+    _Atomic uint64_t released; /* bytes of settled slots that left at the head */
+    uint64_t seen;             /* the tail as the loop last saw it */
+    uint64_t cursor;           /* the next slot to take */
+    uint64_t left;             /* slots before this were once taken */
+    uint64_t careful;          /* before this slot, taking must look at each slot (settled ones are passed over) */
+    struct block *oldest;      /* segment that is in use; they are chained by `next` up to `youngest` */
+    struct block *writing;     /* the segments from this one to `taken` are being written; NULL = nothing is */
+    struct block *taken;       /* the segment of the entry taken last; NULL = it was given back: look from `oldest` on */
 };
 
 /* `max_messages` and `max_bytes` are the bounds (at least 1; one message larger than max_bytes is accepted when the outbox is empty).
@@ -89,31 +81,30 @@ void outbox_free(struct outbox *o);
 
 static inline uint64_t outbox_pending(const struct outbox *o)
 {
-    return atomic_load_explicit(&o->tail, memory_order_relaxed) - atomic_load_explicit(&o->head, memory_order_acquire);
+    return atomic_load_explicit(&o->tail, memory_order_relaxed) - atomic_load_explicit(&o->head, memory_order_seq_cst);
 }
 
 static inline uint64_t outbox_pending_bytes(const struct outbox *o)
 {
-    return atomic_load_explicit(&o->appended, memory_order_relaxed) - atomic_load_explicit(&o->released, memory_order_acquire);
+    return atomic_load_explicit(&o->appended, memory_order_relaxed) - atomic_load_explicit(&o->released, memory_order_relaxed);
 }
 
 /* True when a message of `size` encoded bytes passes neither bound. */
 static inline bool outbox_has_room(const struct outbox *o, size_t size)
 {
-    uint64_t pending = outbox_pending(o);
+    uint64_t pending = outbox_pending(o); /* first: what left before this head is in `released` */
     return pending < o->max_messages && (outbox_pending_bytes(o) + size <= o->max_bytes || pending == 0);
 }
 
-/* The slow half of outbox_append: gets the segment or page that is missing. False: memory is out, nothing has changed. */
+/* The slow half of outbox_append: gets the segment or page that is missing. False: memory is out, what is in hand has not changed. */
 bool outbox_extend(struct outbox *o, size_t size);
 
-/* Makes room for the encoded bytes of one message and its slot (tag, entry, size, SLOT_OPEN, flags). The caller writes the entry at
- * slot->entry and then calls outbox_commit. NULL: memory is out, nothing has changed. The caller has checked outbox_has_room. */
+/* Makes room for the encoded bytes (at least 1) of one message and its slot (tag, entry, size, SLOT_OPEN, flags). The caller writes the entry
+ * at slot->entry and then calls outbox_commit, or drops the matter. NULL: memory is out. The caller has checked outbox_has_room. */
 static inline struct slot *outbox_append(struct outbox *o, size_t size, uint64_t tag, uint8_t flags)
 {
-    if (__builtin_expect((size_t)(o->end - o->at) < size || o->page_at == NULL, 0))
-        if (!outbox_extend(o, size))
-            return NULL;
+    if (__builtin_expect((size_t)(o->end - o->at) < size, 0) && !outbox_extend(o, size))
+        return NULL;
     struct slot *slot = o->page_at;
     slot->tag = tag;
     slot->entry = o->at;
@@ -129,7 +120,11 @@ static inline bool outbox_commit(struct outbox *o, size_t size)
 {
     uint64_t tail = atomic_load_explicit(&o->tail, memory_order_relaxed) + 1;
     o->at += size;
-    o->page_at = tail % OUTBOX_PAGE_SLOTS == 0 ? NULL : o->page_at + 1;
+    o->page_at++;
+    if (__builtin_expect(tail % OUTBOX_PAGE_SLOTS == 0, 0)) {
+        o->page_at = NULL;
+        o->end = o->at;
+    }
     atomic_store_explicit(&o->appended, atomic_load_explicit(&o->appended, memory_order_relaxed) + size, memory_order_relaxed);
     atomic_store_explicit(&o->tail, tail, memory_order_release);
     bool tell = !o->scheduled;
@@ -137,9 +132,12 @@ static inline bool outbox_commit(struct outbox *o, size_t size)
     return tell;
 }
 
-/* Waits for room for `size` bytes until `deadline`; the lock is released meanwhile. `open` is looked at after each wake:
+/* Waits for room for `size` bytes until `deadline`; the lock is released meanwhile. `open` is looked at first and after each wake:
  * CONEY_OK (there is room), CONEY_ETIMEDOUT, or what `*open` says once it is not CONEY_OK. */
 coney_status outbox_wait(struct outbox *o, size_t size, int64_t deadline, const _Atomic int *open);
+
+/* Makes everyone in outbox_wait look at `*open`, which was changed before. Any thread, lock not held. */
+void outbox_wake(struct outbox *o);
 
 /* The loop's side (lock not held) ---------------------------------------------------------------------------------- */
 
@@ -150,14 +148,16 @@ static inline struct slot *outbox_slot(const struct outbox *o, uint64_t number)
 }
 
 /* Takes the next entries for one frame: at most `max_bytes` of them (and at least one entry, which is the caller's promise to fit), as
- * slices of memory, at most `cap`. *entries and *bytes say what was taken. Returns the number of slices; 0 = nothing to take, and then, if
- * nothing is being written either, the next commit asks to tell the loop again. Settled slots are passed over. */
+ * slices of memory, at most `cap` (at least 1). *entries and *bytes say what was taken. Returns the number of slices; 0 = nothing to take, and
+ * then, if nothing is being written either, the next commit asks to tell the loop again. So after outbox_written take again, until it is 0.
+ * Settled slots are passed over. What was taken stays readable until outbox_written or outbox_rewind, even if it is settled meanwhile. */
 size_t outbox_take(struct outbox *o, size_t max_bytes, struct iovec *slices, size_t cap, uint32_t *entries, size_t *bytes);
 
-/* All that was taken is with the kernel. */
+/* All that was taken is with the kernel: its memory may be given back. */
 void outbox_written(struct outbox *o);
 
-/* The connection is gone: what is in hand will be taken again, from the oldest open slot on. Returns how many open slots had been taken. */
+/* The connection is gone, nothing of this outbox is being written any more: what is in hand will be taken again, from the oldest open slot on.
+ * Returns how many open slots had been taken, on this connection or on one before. */
 uint64_t outbox_rewind(struct outbox *o);
 
 /* The number of the oldest open slot with this publishing id (the first eight bytes of its entry, network order) among those that were taken,
@@ -169,17 +169,23 @@ uint64_t outbox_find(const struct outbox *o, uint64_t id);
 static inline struct slot *outbox_settle(struct outbox *o, uint64_t number)
 {
     uint64_t head = atomic_load_explicit(&o->head, memory_order_relaxed);
-    if (number - head >= atomic_load_explicit(&o->tail, memory_order_acquire) - head)
-        return NULL;
+    if (__builtin_expect(number - head >= o->seen - head, 0)) {
+        o->seen = atomic_load_explicit(&o->tail, memory_order_acquire);
+        if (number - head >= o->seen - head)
+            return NULL;
+    }
     struct slot *slot = outbox_slot(o, number);
     if (slot->state != SLOT_OPEN)
         return NULL;
     slot->state = SLOT_SETTLED;
+    if (__builtin_expect(number >= o->cursor, 0) && number >= o->careful)
+        o->careful = number + 1;
     return slot;
 }
 
 /* After any number of settles: moves the head past what is settled, gives memory back, wakes senders that wait. Call it once a frame or
- * read. A slot settled before it was taken is never taken (it never leaves the process). Returns how many slots left. */
+ * read. A slot settled before it was taken is never taken (it never leaves the process). Returns how many slots left. Memory that is being
+ * written stays, whatever left; so a stalled write holds what it writes and nothing that came after it. */
 uint64_t outbox_advance(struct outbox *o);
 
 #endif
