@@ -35,10 +35,12 @@ extern "C" {
 #define CONEY_MESSAGE_SECTIONS 10000
 
 typedef enum coney_body_kind {
-    CONEY_BODY_DATA = 0,     /* bytes */
-    CONEY_BODY_VALUE = 1,    /* one value of any type */
-    CONEY_BODY_SEQUENCE = 2, /* lists */
-    CONEY_BODY_NONE = 3,     /* read: there is no body section; treat it as an empty one. Never sent */
+    CONEY_BODY_DATA = 0,       /* bytes */
+    CONEY_BODY_VALUE = 1,      /* one value of any type */
+    CONEY_BODY_SEQUENCE = 2,   /* lists */
+    CONEY_BODY_NONE = 3,       /* read: there is no body section; treat it as an empty one. Never sent */
+    CONEY_BODY_PARTS = 4,      /* deliveries only: several data sections; join them with coney_message_body_copy */
+    CONEY_BODY_UNREADABLE = 5, /* deliveries only: the entry is not AMQP 1.0 */
 } coney_body_kind;
 
 /* Sending: integers may be of any integer type, as long as the number fits; what does not is refused with CONEY_EINVAL.
