@@ -1,0 +1,134 @@
+/* help.c: help texts and completion, from the table. */
+#include "help.h"
+#include "options.h"
+
+#include <string.h>
+
+static size_t first_word_size(const char *name)
+{
+    return strcspn(name, " ");
+}
+
+static bool in_group(const struct command *c, const char *group)
+{
+    size_t size = first_word_size(c->name);
+    return strlen(group) == size && memcmp(c->name, group, size) == 0;
+}
+
+bool help_is_group(const char *word)
+{
+    for (const struct command *c = commands; c->name != NULL; c++)
+        if (in_group(c, word))
+            return true;
+    return false;
+}
+
+void help_overview(FILE *out, const char *group)
+{
+    fprintf(out, "Usage: coney COMMAND [OPTION]...\n\nThe RabbitMQ stream tool.\n\nCommands:\n");
+    for (const struct command *c = commands; c->name != NULL; c++)
+        if (group == NULL || in_group(c, group))
+            fprintf(out, "  %-16s  %s\n", c->name, c->summary);
+    fprintf(out, "\n'coney help COMMAND' or 'coney COMMAND --help' tells the options; 'coney --version' the version.\n"
+                 "--uri or CONEY_URI names the broker, which is rabbitmq-stream://localhost otherwise.\n"
+                 "Ctrl-C ends a run with its summary; a second one ends it at once.\n"
+                 "Standard output holds results only; what else there is to say goes to standard error.\n"
+                 "\nExit status:\n"
+                 "  0  done\n"
+                 "  1  it failed, or a message was not confirmed or did not arrive; standard error says why\n"
+                 "  2  the command line is wrong\n"
+                 "  3  no connection: the broker was not reached or refused the login\n");
+}
+
+static void put_option(FILE *out, const struct option *option)
+{
+    char left[64];
+    snprintf(left, sizeof left, "%s--%s%s%s",
+             option->letter == 'v'   ? "-v, "
+             : option->letter == 'h' ? "-h, "
+                                     : "    ",
+             option->name, option->value == NULL ? "" : " ", option->value == NULL ? "" : option->value);
+    fprintf(out, "  %-25s %s", left, option->help);
+    if (option->fallback != NULL)
+        fprintf(out, " [%s]", option->fallback);
+    fputc('\n', out);
+}
+
+void help_command(FILE *out, const struct command *command)
+{
+    fprintf(out, "Usage: coney %s%s%s [OPTION]...\n\n%s.\n%s%s\nOptions, with their defaults:\n", command->name,
+            command->operand == NULL ? "" : " ", command->operand == NULL ? "" : command->operand, command->summary,
+            *command->text == '\0' ? "" : "\n", command->text);
+    for (const struct option *o = command->options; o->name != NULL; o++)
+        put_option(out, o);
+    for (const struct option *o = common_options; o->name != NULL; o++)
+        put_option(out, o);
+    fputs("\nExit status: 0 done, 1 failed, 2 wrong command line, 3 no connection.\n", out);
+}
+
+static void offer(FILE *out, const char *prefix, const char *typed, const char *word, size_t len)
+{
+    size_t typed_len = strlen(typed);
+    if (typed_len <= len && memcmp(typed, word, typed_len) == 0)
+        fprintf(out, "%s%.*s\n", prefix, (int)len, word);
+}
+
+/* The word at `position` (0 or 1) of the commands' names, after `first` when it is the second. */
+static void offer_commands(FILE *out, const char *typed, const char *first)
+{
+    const char *last = "";
+    for (const struct command *c = commands; c->name != NULL; c++) {
+        size_t size = first_word_size(c->name);
+        if (first == NULL) {
+            if (strncmp(last, c->name, size) != 0 || last[size] != c->name[size])
+                offer(out, "", typed, c->name, size);
+            last = c->name;
+        } else if (in_group(c, first) && c->name[size] == ' ') {
+            offer(out, "", typed, c->name + size + 1, strlen(c->name + size + 1));
+        }
+    }
+}
+
+static void offer_options(FILE *out, const char *typed, const struct option *list)
+{
+    for (; list->name != NULL; list++)
+        offer(out, "--", typed, list->name, strlen(list->name));
+}
+
+static void offer_values(FILE *out, const char *typed, const struct option *option)
+{
+    static const char *const places[] = {"first", "last", "next", NULL};
+    const char *const *words = option->kind == OPTION_PLACE ? places : option->words;
+    for (; words != NULL && *words != NULL; words++)
+        offer(out, "", typed, *words, strlen(*words));
+}
+
+void help_complete(FILE *out, char *const *words, int count)
+{
+    if (count > 0 && strcmp(words[0], "help") == 0 && count > 1) {
+        words++;
+        count--;
+    } else if (count == 1) {
+        offer(out, "", words[0], "help", 4);
+    }
+    if (count == 0)
+        return;
+    const char *typed = words[count - 1];
+    int used;
+    const struct command *command = command_find(words, count - 1, &used);
+    if (command == NULL) {
+        if (count <= 2)
+            offer_commands(out, typed, count == 2 ? words[0] : NULL);
+        return;
+    }
+    const char *before = words[count - 2];
+    const struct option *option =
+        count - 1 > used && strncmp(before, "--", 2) == 0 ? option_find(command, before + 2, strlen(before + 2)) : NULL;
+    if (option != NULL && option->kind != OPTION_FLAG) {
+        offer_values(out, typed, option);
+    } else if (typed[0] == '-' || command->operand == NULL || count - 1 > used) {
+        size_t dashes = strspn(typed, "-");
+        offer_options(out, typed + (dashes > 2 ? 2 : dashes), command->options);
+        offer_options(out, typed + (dashes > 2 ? 2 : dashes), common_options);
+    }
+}

@@ -1,0 +1,199 @@
+/* latency.c: coney latency: bursts of messages on a timetable, each timed from its sending to its handler. */
+#include "clock.h"
+#include "figures.h"
+#include "sending.h"
+#include "session.h"
+#include "stamp.h"
+#include "stop.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+/* How long the end waits for messages without one coming. */
+#define DRAIN (5 * CONEY_SECOND)
+
+struct latency {
+    const struct settings *settings;
+    struct session session;
+    coney_stream_producer *producer;
+    coney_stream_consumer *consumer;
+    uint32_t run;
+    uint64_t sent;
+    struct outcomes outcomes;
+    _Atomic uint64_t received;
+    pthread_mutex_t lock;      /* of `filling` */
+    struct histogram *filling; /* this report's, by the consumer */
+    struct histogram *full;    /* the last report's; empty between reports */
+    struct histogram histograms[2];
+    struct histogram total;
+};
+
+static coney_settle on_message(void *ctx, const coney_stream_delivery *delivery)
+{
+    struct latency *l = ctx;
+    int64_t now = clock_now();
+    int64_t sent_at;
+    if (!stamp_read(delivery->body, l->run, &sent_at))
+        return CONEY_ACK;
+    pthread_mutex_lock(&l->lock);
+    histogram_add(l->filling, now - sent_at);
+    pthread_mutex_unlock(&l->lock);
+    atomic_fetch_add_explicit(&l->received, 1, memory_order_release);
+    return CONEY_ACK;
+}
+
+static void put_line(const struct histogram *h, const char *what)
+{
+    printf("%s %8" PRIu64 " messages  average %9.3f ms  p50 %9.3f  p99 %9.3f  p99.9 %9.3f  max %9.3f\n", what, h->count,
+           (double)histogram_average(h) / 1e6, (double)histogram_percentile(h, 0.5) / 1e6,
+           (double)histogram_percentile(h, 0.99) / 1e6, (double)histogram_percentile(h, 0.999) / 1e6, (double)h->max / 1e6);
+    fflush(stdout);
+}
+
+static void put_json(const struct histogram *h, bool summary)
+{
+    struct figures f;
+    figures_begin(&f, true);
+    figures_latency(&f, h);
+    if (summary)
+        figures_mark(&f, "summary");
+    figures_end(&f);
+}
+
+static void report(struct latency *l)
+{
+    pthread_mutex_lock(&l->lock);
+    struct histogram *full = l->filling;
+    l->filling = l->full;
+    pthread_mutex_unlock(&l->lock);
+    l->full = full;
+
+    if (l->settings->json)
+        put_json(full, false);
+    else
+        put_line(full, "       ");
+    histogram_merge(&l->total, full);
+    *full = (struct histogram){0};
+    if (ferror(stdout))
+        stop_ask();
+}
+
+/* False: the run cannot go on. */
+static bool burst(struct latency *l)
+{
+    for (int64_t i = 0; i < l->settings->messages && !stop_asked(); i++) {
+        char body[STAMP_SIZE];
+        stamp_write(body, l->run, clock_now());
+        coney_status status = sending_one(l->producer, coney_bytes_of(body, sizeof body), l->sent);
+        if (status == CONEY_ETIMEDOUT)
+            return true;
+        if (status != CONEY_OK) {
+            complain(0, "message %" PRIu64 " could not be sent: %s", l->sent, coney_status_text(status));
+            return false;
+        }
+        l->sent++;
+    }
+    return true;
+}
+
+/* Bursts and reports until the time is over. When both are due the report comes first: it is about whole bursts. */
+static int measure(struct latency *l)
+{
+    int64_t start = clock_now();
+    int64_t end = start + l->settings->duration;
+    int64_t next_burst = start;
+    int64_t next_report = start + l->settings->report;
+    for (;;) {
+        int64_t next = next_report < next_burst ? next_report : next_burst;
+        if (stop_wait(next < end ? next : end) || next >= end)
+            return EXIT_DONE;
+        if (next == next_report) {
+            report(l);
+            next_report += l->settings->report;
+            continue;
+        }
+        if (!burst(l))
+            return EXIT_FAILED;
+        next_burst += l->settings->period;
+    }
+}
+
+static int open_both(struct latency *l)
+{
+    coney_call call = {0};
+    coney_stream_consumer_options consumer = {.on_message = on_message, .ctx = l, .start_if_new = CONEY_STREAM_NEXT};
+    l->consumer = coney_stream_consumer_open(l->session.env, l->session.stream, &consumer, &call);
+    if (l->consumer == NULL)
+        return complain(EXIT_FAILED, "%s", call.text);
+    coney_stream_producer_options producer = {
+        .on_outcome = outcomes_note, .ctx = &l->outcomes, .enqueue_timeout = SENDING_PATIENCE};
+    l->producer = coney_stream_producer_open(l->session.env, l->session.stream, &producer, &call);
+    return l->producer != NULL ? EXIT_DONE : complain(EXIT_FAILED, "%s", call.text);
+}
+
+static void drain(struct latency *l)
+{
+    uint64_t expected = l->sent - outcomes_lost(&l->outcomes);
+    uint64_t seen = 0;
+    for (int64_t limit = clock_now() + DRAIN; seen < expected && clock_now() < limit;) {
+        uint64_t received = atomic_load_explicit(&l->received, memory_order_acquire);
+        if (received > seen)
+            limit = clock_now() + DRAIN;
+        seen = received;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+}
+
+/* What is missing at the end makes the run a failure. */
+static int account(const struct latency *l)
+{
+    uint64_t lost = outcomes_lost(&l->outcomes);
+    uint64_t received = atomic_load(&l->received);
+    if (lost == 0 && received >= l->sent)
+        return EXIT_DONE;
+    return complain(EXIT_FAILED, "of %" PRIu64 " messages sent, %" PRIu64 " were not confirmed and %" PRIu64 " did not arrive",
+                    l->sent, lost, received < l->sent ? l->sent - received : 0);
+}
+
+static int run(struct latency *l)
+{
+    int code = session_stream(&l->session, "latency");
+    if (code == EXIT_DONE)
+        code = open_both(l);
+    if (code == EXIT_DONE) {
+        code = measure(l);
+        coney_stream_producer_close(&l->producer, NULL);
+        drain(l);
+        report(l);
+        if (l->settings->json)
+            put_json(&l->total, true);
+        else
+            put_line(&l->total, "summary");
+        if (account(l) != EXIT_DONE)
+            code = EXIT_FAILED;
+    }
+    coney_stream_producer_close(&l->producer, NULL);
+    coney_stream_consumer_close(&l->consumer, NULL);
+    return code;
+}
+
+int latency_run(const struct settings *settings)
+{
+    struct latency *l = calloc(1, sizeof *l);
+    if (l == NULL)
+        return complain(EXIT_FAILED, "out of memory");
+    l->settings = settings;
+    l->outcomes.what = "message";
+    l->run = session_random();
+    l->filling = &l->histograms[0];
+    l->full = &l->histograms[1];
+    pthread_mutex_init(&l->lock, NULL);
+
+    int code = session_open(&l->session, settings);
+    if (code == EXIT_DONE)
+        code = session_close(&l->session, run(l));
+    pthread_mutex_destroy(&l->lock);
+    free(l);
+    return code;
+}

@@ -1,0 +1,84 @@
+/* main.c: finds the command, reads its options, runs it, and sees that its output was written. */
+#include "help.h"
+#include "options.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int usage(const struct command *command, const char *error)
+{
+    fprintf(stderr, "coney %s: %s; 'coney help %s' tells more\n", command->name, error, command->name);
+    return EXIT_USAGE;
+}
+
+static int no_command(const char *word)
+{
+    if (help_is_group(word)) {
+        help_overview(stderr, word);
+        return EXIT_USAGE;
+    }
+    if (word[0] == '-')
+        fprintf(stderr, "coney: '%s' stands before the command: options follow it; 'coney help' tells more\n", word);
+    else
+        fprintf(stderr, "coney: there is no command '%s'; 'coney help' lists them\n", word);
+    return EXIT_USAGE;
+}
+
+static int help(int count, char **words)
+{
+    int used;
+    const struct command *command = command_find(words, count, &used);
+    if (command != NULL)
+        help_command(stdout, command);
+    else if (count == 0 || help_is_group(words[0]))
+        help_overview(stdout, count == 0 ? NULL : words[0]);
+    else
+        return no_command(words[0]);
+    return EXIT_DONE;
+}
+
+static int run(int count, char **words)
+{
+    if (count == 0) {
+        help_overview(stderr, NULL);
+        return EXIT_USAGE;
+    }
+    if (strcmp(words[0], "--version") == 0) {
+        printf("coney %s\n", coney_version());
+        return EXIT_DONE;
+    }
+    if (strcmp(words[0], "--complete") == 0) {
+        help_complete(stdout, words + 1, count - 1);
+        return EXIT_DONE;
+    }
+    if (strcmp(words[0], "help") == 0 || strcmp(words[0], "--help") == 0 || strcmp(words[0], "-h") == 0)
+        return help(count - 1, words + 1);
+    if (count == 2 && help_is_group(words[0]) && (strcmp(words[1], "--help") == 0 || strcmp(words[1], "-h") == 0))
+        return help(1, words);
+
+    int used;
+    const struct command *command = command_find(words, count, &used);
+    if (command == NULL)
+        return no_command(words[0]);
+    struct settings settings;
+    char error[512];
+    if (!options_parse(command, words + used, count - used, &settings, error, sizeof error))
+        return usage(command, error);
+    if (settings.help) {
+        help_command(stdout, command);
+        return EXIT_DONE;
+    }
+    return command->run(&settings);
+}
+
+int main(int argc, char **argv)
+{
+    int code = run(argc - 1, argv + 1);
+    errno = 0;
+    bool written = fflush(stdout) == 0 && !ferror(stdout);
+    if (!written && errno != 0 && errno != EPIPE) {
+        fprintf(stderr, "coney: standard output: %s\n", strerror(errno));
+        return code == EXIT_DONE ? EXIT_FAILED : code;
+    }
+    return code;
+}

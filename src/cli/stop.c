@@ -1,0 +1,71 @@
+/* stop.c: a flag, and an eventfd that becomes readable with it and stays so: every waiter sees it. */
+#define _GNU_SOURCE
+#include "stop.h"
+#include "clock.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static atomic_bool asked;
+static int event = -1;
+
+void stop_ask(void)
+{
+    static const uint64_t one = 1;
+    atomic_store_explicit(&asked, true, memory_order_release);
+    while (write(event, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+}
+
+static void on_signal(int number)
+{
+    (void)number;
+    int kept = errno;
+    stop_ask();
+    errno = kept;
+}
+
+bool stop_watch(void)
+{
+    event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (event < 0)
+        return false;
+    struct sigaction ending = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction ignored = {.sa_handler = SIG_IGN};
+    sigaction(SIGINT, &ending, NULL);
+    sigaction(SIGTERM, &ending, NULL);
+    sigaction(SIGPIPE, &ignored, NULL);
+    return true;
+}
+
+bool stop_asked(void)
+{
+    return atomic_load_explicit(&asked, memory_order_acquire);
+}
+
+bool stop_wait(int64_t deadline)
+{
+    struct pollfd watched = {.fd = event, .events = POLLIN};
+    while (!stop_asked()) {
+        int64_t left = deadline == INT64_MAX ? 0 : deadline - clock_now();
+        if (deadline != INT64_MAX && left <= 0)
+            return false;
+        struct timespec time = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
+        ppoll(&watched, 1, deadline == INT64_MAX ? NULL : &time, NULL);
+    }
+    return true;
+}
+
+bool stop_wait_readable(int fd)
+{
+    struct pollfd watched[2] = {{.fd = event, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+    while (!stop_asked())
+        if (poll(watched, 2, -1) > 0 && watched[1].revents != 0)
+            return stop_asked();
+    return true;
+}

@@ -1,0 +1,26 @@
+/* stop.h: the one question of every run: is it to end? A signal, a count that was reached, a fault: whoever knows says so, and
+ * every thread that waits here wakes.
+ */
+#ifndef CLI_STOP_H
+#define CLI_STOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* From here on the first SIGINT or SIGTERM asks for the end and the second ends the process; SIGPIPE does nothing. Called once,
+ * before any other function here. False: out of descriptors. */
+bool stop_watch(void);
+
+/* Asks for the end. Any thread, any callback; for ever. */
+void stop_ask(void);
+
+/* Any thread; costs a load. */
+bool stop_asked(void);
+
+/* Waits until the clock (clock.h) shows `deadline`, INT64_MAX = for ever, or the end is asked for: then true. */
+bool stop_wait(int64_t deadline);
+
+/* Waits until `fd` can be read (or is at its end), or the end is asked for: then true. */
+bool stop_wait_readable(int fd);
+
+#endif
