@@ -157,13 +157,13 @@ static void resend(const coney_message_view *view)
 }
 
 /* The kind of body that the finder must report for a message that parses. */
-static enum amqp10_body expected_body(const coney_message_view *view)
+static coney_body_kind expected_body(const coney_message_view *view)
 {
     if (view->body_kind == CONEY_BODY_DATA)
-        return view->body_sections == 1 ? AMQP10_BODY_DATA : AMQP10_BODY_PARTS;
+        return view->body_sections == 1 ? CONEY_BODY_DATA : CONEY_BODY_PARTS;
     if (view->body_kind == CONEY_BODY_VALUE)
-        return AMQP10_BODY_VALUE;
-    return view->body_kind == CONEY_BODY_SEQUENCE ? AMQP10_BODY_SEQUENCE : AMQP10_BODY_NONE;
+        return CONEY_BODY_VALUE;
+    return view->body_kind == CONEY_BODY_SEQUENCE ? CONEY_BODY_SEQUENCE : CONEY_BODY_NONE;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -171,10 +171,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     coney_bytes encoded = coney_bytes_of(data, size), body, only;
     coney_message_view view;
     coney_status status = coney_message_parse(encoded, &view);
-    enum amqp10_body kind = amqp10_body_find(encoded, &body);
+    coney_body_kind kind = amqp10_body_find(encoded, &body);
     require((status == CONEY_OK) == (view.error == NULL));
     if (amqp10_data_only(encoded, &only))
-        require(status == CONEY_OK && kind == AMQP10_BODY_DATA && bytes_equal(only, body));
+        require(status == CONEY_OK && kind == CONEY_BODY_DATA && bytes_equal(only, body));
     if (status != CONEY_OK)
         return 0;
     require(kind == expected_body(&view));

@@ -10,11 +10,11 @@ static coney_bytes join(coney_bytes first, coney_bytes last)
     return coney_bytes_of(start, (size_t)(end - start));
 }
 
-enum amqp10_body amqp10_body_find(coney_bytes entry, coney_bytes *body)
+coney_body_kind amqp10_body_find(coney_bytes entry, coney_bytes *body)
 {
     struct amqp10_walk walk = amqp10_walk_of(entry);
     struct amqp10_section section;
-    enum amqp10_body kind = AMQP10_BODY_NONE;
+    coney_body_kind kind = CONEY_BODY_NONE;
     coney_bytes first = {0};
     *body = first;
     while (amqp10_walk_next(&walk, &section)) {
@@ -23,21 +23,21 @@ enum amqp10_body amqp10_body_find(coney_bytes entry, coney_bytes *body)
         if (first.len == 0)
             first = section.encoded;
         if (section.code == AMQP10_VALUE) {
-            kind = AMQP10_BODY_VALUE;
+            kind = CONEY_BODY_VALUE;
             *body = section.payload;
         } else if (section.code == AMQP10_SEQUENCE) {
-            kind = AMQP10_BODY_SEQUENCE;
+            kind = CONEY_BODY_SEQUENCE;
             *body = join(first, section.encoded);
-        } else if (kind == AMQP10_BODY_NONE) {
-            kind = AMQP10_BODY_DATA;
+        } else if (kind == CONEY_BODY_NONE) {
+            kind = CONEY_BODY_DATA;
             *body = section.value.as.bytes;
         } else {
-            kind = AMQP10_BODY_PARTS;
+            kind = CONEY_BODY_PARTS;
             *body = join(first, section.encoded);
         }
     }
     if (reader_ok(&walk.r))
         return kind;
     *body = entry;
-    return AMQP10_BODY_UNREADABLE;
+    return CONEY_BODY_UNREADABLE;
 }

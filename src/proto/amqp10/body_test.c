@@ -24,7 +24,7 @@ static void a_body_of_any_size_is_written_as_one_data_section_and_found_again(vo
         assert_true(amqp10_data_only(coney_bytes_of(entry, size), &found));
         assert_ptr_equal(found.data, entry + size - lengths[i]);
         assert_int_equal(found.len, lengths[i]);
-        assert_int_equal(amqp10_body_find(coney_bytes_of(entry, size), &found), AMQP10_BODY_DATA);
+        assert_int_equal(amqp10_body_find(coney_bytes_of(entry, size), &found), CONEY_BODY_DATA);
         assert_ptr_equal(found.data, entry + size - lengths[i]);
         assert_int_equal(found.len, lengths[i]);
         free(body);
@@ -61,29 +61,29 @@ static void the_body_is_found_behind_and_before_other_sections(void **state)
     (void)state;
     const struct {
         const char *entry;
-        enum amqp10_body kind;
+        coney_body_kind kind;
         size_t at, len;
     } cases[] = {
-        {"", AMQP10_BODY_NONE, 0, 0},
-        {"00 53 73 c0 01 00", AMQP10_BODY_NONE, 0, 0},
-        {"00 53 74 c1 05 02 a10161 41 00 53 75 a0 01 'x'", AMQP10_BODY_DATA, 15, 1},
-        {"00 53 75 a0 01 'x' 00 53 78 c1 01 00", AMQP10_BODY_DATA, 5, 1},
-        {"00 80 0000000000000075 a0 01 'x'", AMQP10_BODY_DATA, 12, 1},
-        {"00 a3 10 'amqp:data:binary' a0 01 'x'", AMQP10_BODY_DATA, 21, 1},
-        {"00 53 75 b0 00000001 'x'", AMQP10_BODY_DATA, 8, 1},
-        {"00 53 70 45 00 53 75 a0 01 'x' 00 53 75 a0 01 'y' 00 53 78 c1 01 00", AMQP10_BODY_PARTS, 4, 12},
-        {"00 53 77 a1 01 41", AMQP10_BODY_VALUE, 3, 3},
-        {"00 53 77 40", AMQP10_BODY_VALUE, 3, 1},
-        {"00 53 76 c0 03 01 a1 00 00 53 76 45", AMQP10_BODY_SEQUENCE, 0, 12},
-        {"'hello'", AMQP10_BODY_UNREADABLE, 0, 5},
-        {"00 53 75 a0 02 'x'", AMQP10_BODY_UNREADABLE, 0, 6},
-        {"00 53 75 a0 01 'x' 00", AMQP10_BODY_UNREADABLE, 0, 7},
-        {"00 53 75 a1 01 'x'", AMQP10_BODY_UNREADABLE, 0, 6},
-        {"00 53 75 a0 01 'x' 00 53 77 40", AMQP10_BODY_UNREADABLE, 0, 10},
+        {"", CONEY_BODY_NONE, 0, 0},
+        {"00 53 73 c0 01 00", CONEY_BODY_NONE, 0, 0},
+        {"00 53 74 c1 05 02 a10161 41 00 53 75 a0 01 'x'", CONEY_BODY_DATA, 15, 1},
+        {"00 53 75 a0 01 'x' 00 53 78 c1 01 00", CONEY_BODY_DATA, 5, 1},
+        {"00 80 0000000000000075 a0 01 'x'", CONEY_BODY_DATA, 12, 1},
+        {"00 a3 10 'amqp:data:binary' a0 01 'x'", CONEY_BODY_DATA, 21, 1},
+        {"00 53 75 b0 00000001 'x'", CONEY_BODY_DATA, 8, 1},
+        {"00 53 70 45 00 53 75 a0 01 'x' 00 53 75 a0 01 'y' 00 53 78 c1 01 00", CONEY_BODY_PARTS, 4, 12},
+        {"00 53 77 a1 01 41", CONEY_BODY_VALUE, 3, 3},
+        {"00 53 77 40", CONEY_BODY_VALUE, 3, 1},
+        {"00 53 76 c0 03 01 a1 00 00 53 76 45", CONEY_BODY_SEQUENCE, 0, 12},
+        {"'hello'", CONEY_BODY_UNREADABLE, 0, 5},
+        {"00 53 75 a0 02 'x'", CONEY_BODY_UNREADABLE, 0, 6},
+        {"00 53 75 a0 01 'x' 00", CONEY_BODY_UNREADABLE, 0, 7},
+        {"00 53 75 a1 01 'x'", CONEY_BODY_UNREADABLE, 0, 6},
+        {"00 53 75 a0 01 'x' 00 53 77 40", CONEY_BODY_UNREADABLE, 0, 10},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         coney_bytes entry = hex(cases[i].entry), body;
-        enum amqp10_body kind = amqp10_body_find(entry, &body);
+        coney_body_kind kind = amqp10_body_find(entry, &body);
         if (kind != cases[i].kind || body.len != cases[i].len)
             fail_msg("%s: kind %d, %zu bytes", cases[i].entry, (int)kind, body.len);
         if (body.len > 0)

@@ -171,6 +171,17 @@ static void misuse_is_refused_at_the_end(void **state)
     assert_int_equal(finish(&b), CONEY_EINVAL);
 }
 
+static void a_list_past_4_gib_is_too_big(void **state)
+{
+    (void)state;
+    coney_builder b;
+    coney_builder_init(&b, NULL, 0); /* measures: the bytes are not looked at */
+    coney_builder_begin(&b, CONEY_VALUE_LIST);
+    coney_builder_add(&b, coney_value_string(coney_bytes_of("", UINT32_MAX)));
+    coney_builder_end(&b);
+    assert_int_equal(finish(&b), CONEY_ETOOBIG);
+}
+
 static void nesting_ends_at_its_bound(void **state)
 {
     (void)state;
@@ -216,6 +227,7 @@ int main(void)
         cmocka_unit_test(a_list_takes_the_long_form_past_255_bytes),
         cmocka_unit_test(what_does_not_fit_says_what_it_needs_and_then_fits),
         cmocka_unit_test(misuse_is_refused_at_the_end),
+        cmocka_unit_test(a_list_past_4_gib_is_too_big),
         cmocka_unit_test(nesting_ends_at_its_bound),
         cmocka_unit_test(a_compound_value_built_before_can_be_added),
     };

@@ -97,12 +97,16 @@ static void a_member_that_does_not_fit_its_slot_is_named(void **state)
     assert_refused_for(&m, CONEY_EINVAL, "value");
     m = (coney_message){.body_kind = CONEY_BODY_SEQUENCE, .value = coney_value_i64(1)};
     assert_refused_for(&m, CONEY_EINVAL, "value");
+    m = (coney_message){.body_kind = CONEY_BODY_VALUE, .value = coney_value_unsigned(CONEY_VALUE_U8, 256)};
+    assert_refused_for(&m, CONEY_EINVAL, "value");
     m = (coney_message){.body_kind = CONEY_BODY_VALUE, .body = CONEY_STR("x")};
     assert_refused_for(&m, CONEY_EINVAL, "body");
     m = (coney_message){.body_kind = CONEY_BODY_NONE};
     assert_refused_for(&m, CONEY_EINVAL, "body_kind");
     m = (coney_message){.reserved_more = {0, 1}};
     assert_refused_for(&m, CONEY_EINVAL, "reserved");
+    m = (coney_message){.properties.to = coney_bytes_of(NULL, 3), .body_kind = 9};
+    assert_refused_for(&m, CONEY_EINVAL, "properties.to"); /* the first of two */
     m = (coney_message){.application_property_count = 1};
     assert_refused_for(&m, CONEY_EINVAL, "application_properties");
 

@@ -18,6 +18,10 @@ bool amqp10_value_read(struct reader *r, uint8_t depth, const char *field, coney
 /* coney_value_check for a value that is to stand in `depth` compound values. */
 coney_status amqp10_value_check(const coney_value *value, uint8_t depth);
 
+/* Whether `len` bytes can be `count` elements of a compound value. Each takes a byte at least, but for those of arrays, which
+ * are held against the bytes where their constructor is known. */
+bool amqp10_count_fits(uint8_t type, uint32_t count, size_t len);
+
 static inline bool amqp10_value_compound(const coney_value *value)
 {
     return value->type >= CONEY_VALUE_LIST;

@@ -61,10 +61,6 @@ static bool read_bool(uint8_t code, uint64_t number, coney_value *out)
 /* A value of fixed width: `content` has the width of the constructor. */
 static bool read_fixed(uint8_t code, coney_bytes content, coney_value *out)
 {
-    if (content.len == 16) {
-        out->as.bytes = content;
-        return true;
-    }
     uint64_t number = load_number(content);
     switch ((coney_value_type)out->type) {
     case CONEY_VALUE_BOOL:
@@ -91,13 +87,13 @@ static bool read_fixed(uint8_t code, coney_bytes content, coney_value *out)
     case CONEY_VALUE_F64:
         memcpy(&out->as.f64, &number, sizeof number);
         return true;
+    case CONEY_VALUE_UUID:
     case CONEY_VALUE_DECIMAL:
         out->as.bytes = content;
         return true;
     case CONEY_VALUE_NULL:
     case CONEY_VALUE_LIST: /* the empty one, 0x45 */
         return true;
-    case CONEY_VALUE_UUID:
     case CONEY_VALUE_BINARY:
     case CONEY_VALUE_STRING:
     case CONEY_VALUE_SYMBOL:
@@ -146,9 +142,7 @@ static uint8_t read_element_constructor(struct reader *r, uint8_t depth, uint32_
     return code;
 }
 
-/* Whether `len` bytes can be that many elements. Each takes a byte at least, but for those of arrays, which are looked at
- * where their constructor is known. */
-static bool count_fits(uint8_t type, uint32_t count, size_t len)
+bool amqp10_count_fits(uint8_t type, uint32_t count, size_t len)
 {
     if (type == CONEY_VALUE_ARRAY)
         return true;
@@ -168,7 +162,7 @@ static void read_compound(struct reader *r, uint8_t code, uint8_t depth, const c
 
     if (out->type == CONEY_VALUE_ARRAY)
         read_element_constructor(&in, (uint8_t)(depth + 1), out->count, field);
-    else if (!count_fits(out->type, out->count, reader_left(&in)))
+    else if (!amqp10_count_fits(out->type, out->count, reader_left(&in)))
         reader_fail(&in, field);
     if (!reader_ok(&in))
         reader_fail(r, field);
@@ -249,102 +243,4 @@ bool coney_value_next(coney_value_iter *iter, coney_value *out)
     iter->left--;
     *out = value;
     return true;
-}
-
-/* Whether everything in a compound value can be read. */
-static bool readable(const coney_value *value)
-{
-    coney_value_iter open[CONEY_VALUE_DEPTH + 2];
-    unsigned top = 0;
-    open[top++] = coney_value_elements(value);
-    while (top > 0) {
-        coney_value_iter *iter = &open[top - 1];
-        coney_value element;
-        if (iter->element != 0 && least_width(iter->element) == 0 && !iter->failed)
-            top--; /* nothing to look at, however many */
-        else if (coney_value_next(iter, &element)) {
-            if (amqp10_value_compound(&element))
-                open[top++] = coney_value_elements(&element);
-        } else if (iter->failed)
-            return false;
-        else
-            top--;
-    }
-    return true;
-}
-
-/* A compound value, whoever made it. */
-static coney_status check_compound(const coney_value *value, uint8_t depth)
-{
-    coney_value nested = *value;
-    nested.depth = depth;
-    size_t content = value->as.bytes.len;
-    if (value->encoding != 0)
-        return CONEY_EINVAL;
-    if (depth > CONEY_VALUE_DEPTH || content > AMQP10_CONTENT_MAX || !count_fits(value->type, value->count, content))
-        return CONEY_ECORRUPT;
-    return readable(&nested) ? CONEY_OK : CONEY_ECORRUPT;
-}
-
-static bool signed_fits(int64_t number, unsigned bits)
-{
-    return number >= -(INT64_C(1) << (bits - 1)) && number < INT64_C(1) << (bits - 1);
-}
-
-coney_status amqp10_value_check(const coney_value *value, uint8_t depth)
-{
-    bool valid = true;
-    if (value->type >= CONEY_VALUE_UUID && value->as.bytes.data == NULL && value->as.bytes.len > 0)
-        return CONEY_EINVAL;
-    switch ((coney_value_type)value->type) {
-    case CONEY_VALUE_NULL:
-    case CONEY_VALUE_BOOL:
-    case CONEY_VALUE_I64:
-    case CONEY_VALUE_U64:
-    case CONEY_VALUE_F32:
-    case CONEY_VALUE_F64:
-    case CONEY_VALUE_TIMESTAMP:
-        break;
-    case CONEY_VALUE_I8:
-        valid = signed_fits(value->as.i64, 8);
-        break;
-    case CONEY_VALUE_I16:
-        valid = signed_fits(value->as.i64, 16);
-        break;
-    case CONEY_VALUE_I32:
-        valid = signed_fits(value->as.i64, 32);
-        break;
-    case CONEY_VALUE_U8:
-        valid = value->as.u64 <= UINT8_MAX;
-        break;
-    case CONEY_VALUE_U16:
-        valid = value->as.u64 <= UINT16_MAX;
-        break;
-    case CONEY_VALUE_U32:
-    case CONEY_VALUE_CHAR:
-        valid = value->as.u64 <= UINT32_MAX;
-        break;
-    case CONEY_VALUE_UUID:
-        valid = value->as.bytes.len == 16;
-        break;
-    case CONEY_VALUE_DECIMAL:
-        valid = value->as.bytes.len == 4 || value->as.bytes.len == 8 || value->as.bytes.len == 16;
-        break;
-    case CONEY_VALUE_BINARY:
-    case CONEY_VALUE_STRING:
-    case CONEY_VALUE_SYMBOL:
-        valid = value->as.bytes.len <= UINT32_MAX;
-        break;
-    case CONEY_VALUE_LIST:
-    case CONEY_VALUE_MAP:
-    case CONEY_VALUE_ARRAY:
-    case CONEY_VALUE_DESCRIBED:
-        return check_compound(value, depth);
-    }
-    return valid && value->type <= CONEY_VALUE_DESCRIBED ? CONEY_OK : CONEY_EINVAL;
-}
-
-coney_status coney_value_check(const coney_value *value)
-{
-    return amqp10_value_check(value, 0);
 }

@@ -432,12 +432,19 @@ static void a_value_that_a_user_forged_is_refused(void **state)
     assert_int_equal(coney_value_check(&compound), CONEY_ECORRUPT);
     compound.count = 2;
     assert_int_equal(coney_value_check(&compound), CONEY_OK);
-    compound.type = CONEY_VALUE_DESCRIBED;
+    compound.type = CONEY_VALUE_DESCRIBED; /* null is no descriptor */
+    assert_int_equal(coney_value_check(&compound), CONEY_ECORRUPT);
+    compound.as.bytes = coney_bytes_of("\x44\x40", 2);
     assert_int_equal(coney_value_check(&compound), CONEY_OK);
+    compound.as.bytes = coney_bytes_of("\x44\x40\x40", 3);
+    assert_int_equal(coney_value_check(&compound), CONEY_ECORRUPT);
     compound.type = CONEY_VALUE_ARRAY;
     assert_int_equal(coney_value_check(&compound), CONEY_ECORRUPT);
     compound.encoding = 1;
     assert_int_equal(coney_value_check(&compound), CONEY_EINVAL);
+    coney_value_iter iter = coney_value_elements(&compound);
+    assert_false(coney_value_next(&iter, &compound));
+    assert_false(coney_value_iter_ok(&iter));
 }
 
 static void each_type_has_a_name(void **state)
