@@ -96,7 +96,7 @@ static inline bool chunk_take(struct chunk_walk *walk, struct chunk_entry *entry
 enum chunk_item chunk_turn(struct chunk_walk *walk, struct chunk_entry *entry);
 
 /* The next item; after CHUNK_BROKEN and CHUNK_END always CHUNK_END, with an entry of zeros. A plain batch is walked as its
- * messages. Terminates for any bytes: there are at most as many items as the chunk has records and entries.
+ * messages. Terminates for any bytes: each item but a CHUNK_BROKEN takes at least four of them.
  * A walk and an entry that are locals of the loop stay in registers: the rare turn works on copies. */
 static inline enum chunk_item chunk_next(struct chunk_walk *walk, struct chunk_entry *entry)
 {
