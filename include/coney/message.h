@@ -43,8 +43,8 @@ typedef enum coney_body_kind {
     CONEY_BODY_UNREADABLE = 5, /* deliveries only: the entry is not AMQP 1.0 */
 } coney_body_kind;
 
-/* Sending: integers may be of any integer type, as long as the number fits; what does not is refused with CONEY_EINVAL.
- * Reading: each has the type that is named here. */
+/* Each slot has the type that is named here. When sending, the slots that are u8 or u32 take any integer type, as long as the
+ * number fits. */
 typedef struct coney_message_header {
     coney_value durable;        /* bool */
     coney_value priority;       /* u8 */
@@ -65,7 +65,7 @@ typedef struct coney_message_properties {
     coney_value absolute_expiry_time; /* timestamp */
     coney_value creation_time;        /* timestamp, may be before 1970 */
     coney_bytes group_id;
-    coney_value group_sequence; /* u32; sending takes any integer type and refuses what is above 4294967295 */
+    coney_value group_sequence; /* u32 */
     coney_bytes reply_to_group_id;
 } coney_message_properties;
 
@@ -124,7 +124,8 @@ typedef struct coney_message_view {
  * can fail to be read. Time and stack do not depend on what counts and sizes in the message claim.
  * CONEY_ECORRUPT: `out->error` says which part is damaged, and nothing else in *out may be read. Refused are: bytes that are no
  * section or are cut short; sections out of order or given twice (data and sequence may repeat), or more than
- * CONEY_MESSAGE_SECTIONS of them; fields of the wrong type in header and properties; nesting beyond CONEY_VALUE_DEPTH.
+ * CONEY_MESSAGE_SECTIONS of them; fields of the wrong type in header and properties; descriptors that are neither a ulong nor a
+ * symbol (reserved by AMQP 1.0); nesting beyond CONEY_VALUE_DEPTH.
  * Accepted beyond the standard: no body section (and no section at all), strings where symbols belong in the properties and
  * the reverse, keys of any type in maps, repeated keys. */
 CONEY_API coney_status coney_message_parse(coney_bytes encoded, coney_message_view *out) CONEY_MUST_CHECK;

@@ -263,9 +263,9 @@ CONEY_API bool coney_value_next_field(coney_value_iter *iter, coney_field *out);
  * that is present with null gives true and a null value. The first of several equal keys counts. O(bytes of the map). */
 CONEY_API bool coney_value_find(const coney_value *map, coney_bytes key, coney_value *out);
 
-/* CONEY_OK when the value and everything nested in it can be read and sent; CONEY_ECORRUPT when its bytes are damaged, its
- * counts do not fit them or it is nested too deep; CONEY_EINVAL when its type is unknown, a number does not fit its type, or a
- * uuid or decimal has the wrong length. O(bytes), with a stack of fixed size. */
+/* CONEY_OK when the value and everything nested in it can be sent and read; CONEY_ECORRUPT when the bytes of a compound value
+ * are damaged, its counts do not fit them or it is nested too deep; CONEY_EINVAL when the type is unknown, a number does not fit
+ * it, a uuid or decimal has the wrong length, or text or binary passes 4 GiB. O(bytes), with a stack of fixed size. */
 CONEY_API coney_status coney_value_check(const coney_value *value);
 
 /* Building lists and maps ---------------------------------------------------------------------------------------- */
