@@ -15,9 +15,15 @@ void link_enter(struct link *link)
     link->depth++;
 }
 
+/* The loop holds a task until it has run; in a forked child it runs none. */
+static bool is_held_by_loop(const struct link *link)
+{
+    return link->generation == fork_generation() && (atomic_load(&link->flush.posted) || atomic_load(&link->report.posted));
+}
+
 void link_leave(struct link *link)
 {
-    if (--link->depth > 0 || !link->closed || atomic_load(&link->flush.posted) || atomic_load(&link->report.posted))
+    if (--link->depth > 0 || !link->closed || is_held_by_loop(link))
         return;
     block_unref(link->block);
     free(link->control);

@@ -78,7 +78,7 @@ void loop_post(coney_loop *loop, struct task *task)
 
 void loop_defer(coney_loop *loop, struct task *task)
 {
-    if (atomic_exchange(&task->posted, true))
+    if (atomic_exchange(&task->posted, true) || is_forked(loop))
         return;
     task->next = NULL;
     *loop->deferred_end = task;

@@ -5,7 +5,7 @@
  * Only loop_post, loop_is_current, loop_has_thread and loop_is_stepped_here may be called from other threads.
  *
  * A round: wait for descriptors, call their watches, run the tasks that were posted, fire the timers that are due, run the
- * deferred tasks. A step is one round that does not wait. In a forked child the loop does nothing and may only be freed.
+ * deferred tasks. A step is one round that does not wait. In a forked child the loop runs nothing, touches no task and may only be freed.
  */
 #ifndef CONEY_NET_LOOP_H
 #define CONEY_NET_LOOP_H

@@ -124,8 +124,10 @@ struct resolve *resolve_start(coney_loop *loop, const char *host, uint16_t port,
 
 void resolve_cancel(struct resolve *question)
 {
-    if (question->generation != fork_generation())
-        return; /* the lock may have been held by a thread that this process does not have */
+    if (question->generation != fork_generation()) { /* neither the thread nor the loop's tasks are in this process */
+        free(question);
+        return;
+    }
     lock_acquire(&question->lock);
     question->canceled = true;
     lock_release(&question->lock);
