@@ -31,7 +31,7 @@ static const char *const send_ways[] = {[SEND_ONE] = "one", [SEND_BATCH] = "batc
 
 const struct option common_options[] = {
     TEXT(uri, "uri", "URI", "rabbitmq-stream://localhost",
-         "the broker: rabbitmq-stream://user:password@host:port/vhost; CONEY_URI holds another default"),
+         "the broker, rabbitmq-stream://user:password@host:port/vhost; default CONEY_URI, then"),
     FLAG('v', verbose, "verbose", "tell every step of connections on standard error"),
     FLAG('h', help, "help", "this text"),
     END,

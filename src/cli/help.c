@@ -2,6 +2,7 @@
 #include "help.h"
 #include "options.h"
 
+#include <ctype.h>
 #include <string.h>
 
 static size_t first_word_size(const char *name)
@@ -56,9 +57,10 @@ static void put_option(FILE *out, const struct option *option)
 
 void help_command(FILE *out, const struct command *command)
 {
-    fprintf(out, "Usage: coney %s%s%s [OPTION]...\n\n%s.\n%s%s\nOptions, with their defaults:\n", command->name,
-            command->operand == NULL ? "" : " ", command->operand == NULL ? "" : command->operand, command->summary,
-            *command->text == '\0' ? "" : "\n", command->text);
+    fprintf(out, "Usage: coney %s%s%s [OPTION]...\n\n%c%s.\n%s%s\nOptions, with their defaults:\n", command->name,
+            command->operand == NULL ? "" : " ", command->operand == NULL ? "" : command->operand,
+            toupper((unsigned char)command->summary[0]), command->summary + 1, *command->text == '\0' ? "" : "\n",
+            command->text);
     for (const struct option *o = command->options; o->name != NULL; o++)
         put_option(out, o);
     for (const struct option *o = common_options; o->name != NULL; o++)

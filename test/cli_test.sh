@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# The coney command without a broker: what it refuses, what it says, and what it returns.
+cd "$(dirname "$0")/.." || exit 1
+. test/cli_cases.bash
+
+help_and_version_go_to_standard_output() {
+    runs 0 "$coney" --version
+    matches "$out" '^coney [0-9]+\.[0-9]+\.[0-9]+$'
+    for words in help 'help latency' 'help perf stream' 'help stream' 'latency --help' 'stream consume -h' '--help'; do
+        # shellcheck disable=SC2086
+        runs 0 "$coney" $words
+        matches "$out" '^Usage: coney'
+        same "$err" ''
+    done
+}
+
+a_wrong_command_line_is_2_and_leaves_standard_output_empty() {
+    for words in '' 'nothing' 'stream' 'stream nothing' 'latency --nothing' 'latency --period 5' 'stream stats' \
+        'perf stream --publishers 0' 'perf stream --publishers 0 --consumers 0' 'stream publish s --line-ids' \
+        'stream consume s --format %q' 'stream create s --max-age 1500ms' '--uri x latency' 'help nothing'; do
+        # shellcheck disable=SC2086
+        runs 2 "$coney" $words
+        same "$out" ''
+        matches "$err" '.'
+    done
+}
+
+a_broker_that_is_not_there_is_3() {
+    runs 3 "$coney" stream stats s --uri rabbitmq-stream://127.0.0.1:1
+    same "$out" ''
+    matches "$err" '127\.0\.0\.1:1'
+    runs 3 "$coney" latency --uri rabbitmq-stream://127.0.0.1:1
+    same "$out" ''
+}
+
+a_uri_that_is_none_is_2() {
+    runs 2 "$coney" stream stats s --uri http://localhost
+    matches "$err" 'http'
+}
+
+an_input_file_that_is_missing_is_named() {
+    runs 1 "$coney" stream publish s --file /nothing/here
+    matches "$err" '/nothing/here: No such file'
+}
+
+bash_completes_commands_options_and_values() {
+    # shellcheck disable=SC1091
+    . src/cli/coney.bash
+    COMP_WORDS=("$coney" perf stream --send '') COMP_CWORD=4
+    _coney
+    same "${COMPREPLY[*]}" 'one batch wait'
+    COMP_WORDS=("$coney" stream st) COMP_CWORD=2
+    _coney
+    same "${COMPREPLY[*]}" 'stats'
+}
+
+run_cases
