@@ -1,5 +1,6 @@
 /* figures.c: named results as lines or as JSON. */
 #include "figures.h"
+#include "output.h"
 
 #include <inttypes.h>
 
@@ -16,7 +17,7 @@ void figures_end(struct figures *f)
 {
     if (f->as_json)
         json_close(&f->json);
-    fflush(stdout);
+    output_flush();
 }
 
 void figures_unsigned(struct figures *f, const char *name, uint64_t number)

@@ -1,6 +1,7 @@
 /* latency.c: coney latency: bursts of messages on a timetable, each timed from its sending to its handler. */
 #include "clock.h"
 #include "figures.h"
+#include "output.h"
 #include "sending.h"
 #include "session.h"
 #include "stamp.h"
@@ -48,7 +49,7 @@ static void put_line(const struct histogram *h, const char *what)
     printf("%s %8" PRIu64 " messages  average %9.3f ms  p50 %9.3f  p99 %9.3f  p99.9 %9.3f  max %9.3f\n", what, h->count,
            (double)histogram_average(h) / 1e6, (double)histogram_percentile(h, 0.5) / 1e6,
            (double)histogram_percentile(h, 0.99) / 1e6, (double)histogram_percentile(h, 0.999) / 1e6, (double)h->max / 1e6);
-    fflush(stdout);
+    output_flush();
 }
 
 static void put_json(const struct histogram *h, bool summary)

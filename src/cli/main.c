@@ -1,9 +1,11 @@
 /* main.c: finds the command, reads its options, runs it, and sees that its output was written. */
 #include "help.h"
 #include "options.h"
+#include "output.h"
 
-#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 static int usage(const struct command *command, const char *error)
 {
@@ -71,14 +73,19 @@ static int run(int count, char **words)
     return command->run(&settings);
 }
 
+/* A standard descriptor that is closed would become a socket's. */
+static void open_standard_descriptors(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
-    int code = run(argc - 1, argv + 1);
-    errno = 0;
-    bool written = fflush(stdout) == 0 && !ferror(stdout);
-    if (!written && errno != 0 && errno != EPIPE) {
-        fprintf(stderr, "coney: standard output: %s\n", strerror(errno));
-        return code == EXIT_DONE ? EXIT_FAILED : code;
-    }
-    return code;
+    open_standard_descriptors();
+    return output_end(run(argc - 1, argv + 1));
 }

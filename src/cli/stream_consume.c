@@ -1,6 +1,7 @@
 /* stream_consume.c: coney stream consume. */
 #include "clock.h"
 #include "format.h"
+#include "output.h"
 #include "session.h"
 #include "stop.h"
 
@@ -49,8 +50,10 @@ static coney_settle on_chunk(void *ctx, coney_stream_chunk *chunk)
         last = delivery.offset;
         consumer = delivery.consumer;
         written++;
+        if (ferror(stdout))
+            break;
     }
-    if (fflush(stdout) != 0 || ferror(stdout)) {
+    if (!output_flush()) {
         stop_ask();
         return CONEY_ACK;
     }
