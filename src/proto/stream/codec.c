@@ -129,7 +129,7 @@ const char *stream_decode(coney_bytes body, enum stream_side from, struct stream
     enum stream_side asker = response ? other_side(from) : from;
     if ((command->senders & asker) == 0 || (response && command->answer == NULL))
         return "frame.key";
-    if (version < 1 || version > (response ? 1 : command->version_max))
+    if (version < 1 || version > command->version_max)
         return "frame.version";
 
     *out = (struct stream_frame){.key = command->key, .version = version, .response = response};
@@ -246,7 +246,7 @@ size_t stream_encode(const struct stream_frame *in, void *buf, size_t cap)
     const struct stream_command *command = stream_command_of(in->key);
     if (command == NULL || (in->response && command->answer == NULL))
         return 0;
-    if (in->version < 1 || in->version > (in->response ? 1 : command->version_max))
+    if (in->version < 1 || in->version > command->version_max)
         return 0;
 
     struct writer size = writer_of(NULL, 0);

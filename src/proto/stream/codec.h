@@ -304,7 +304,7 @@ struct stream_command {
     const char *name;
     uint8_t senders;     /* enum stream_side, or both: who sends it; the other side answers */
     uint8_t listed_by;   /* enum stream_side: who names it in ExchangeCommandVersions; 0 for nobody */
-    uint8_t version_max; /* the lowest is 1; answers are always 1 */
+    uint8_t version_max; /* the lowest is 1 */
     bool correlated;     /* command and answer carry a correlation id */
     bool unmarked;       /* the answer may come without the response bit */
     const struct stream_layout *request;

@@ -596,6 +596,7 @@ static void a_wrong_frame_is_refused_with_the_name_of_its_field(void **state)
         {SERVER, "8013 0001 00000001 000a 00", "sasl_authenticate_answer.challenge"},
         {SERVER, "8013 0001 00000001 000a 0005 61", "sasl_authenticate_answer.challenge"},
         {SERVER, "8013 0001 00000001 000a 0001 6162", "frame.end"},
+        {SERVER, "8013 0001 00000001 000a ffffffff 00", "sasl_authenticate_answer.challenge"},
         {CLIENT, "0013 0001 00000001 0000 fffffffe", "sasl_authenticate.data"},
         {SERVER, "8015 0001 00000003 0001", "open_answer.properties"},
         {SERVER, "001a 0001 00000000 05 02", "consumer_update.active"},
@@ -624,6 +625,7 @@ static void what_has_no_form_on_the_wire_is_not_encoded(void **state)
         FRAME(STREAM_HEARTBEAT, .response = true),
         FRAME(STREAM_PUBLISH_CONFIRM, .response = true),
         CALL(STREAM_DELETE, 1, .delete.stream = {long_text, sizeof long_text}),
+        CALL(STREAM_SASL_AUTHENTICATE, 1, .sasl_authenticate.data = {long_text, (size_t)INT32_MAX + 1}),
         CALL(STREAM_SUBSCRIBE, 1, .subscribe.stream = CONEY_STR("s")), /* offset type 0 */
         CALL(STREAM_RESOLVE_OFFSET_SPEC, 1, .resolve_offset_spec.offset.type = 6),
         ANSWER(STREAM_CONSUMER_UPDATE, 1, 1, .consumer_update_answer.offset.type = 6),
