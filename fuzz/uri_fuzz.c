@@ -1,0 +1,57 @@
+/* uri_fuzz.c: any text either is a URI whose parts all lie in its memory, or is refused with a reason. */
+#include "base/uri.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void must(bool holds)
+{
+    if (!holds)
+        abort();
+}
+
+static void check_part(const struct uri *uri, const char *part)
+{
+    const char *memory = uri->memory;
+    must(part >= memory && part + strlen(part) < memory + uri->memory_size);
+}
+
+static void check(const struct uri *uri)
+{
+    check_part(uri, uri->scheme);
+    must(uri->address_count >= 1 && uri->address_count <= URI_ADDRESSES && uri->option_count <= URI_OPTIONS);
+    must(*uri->vhost != '\0' && (strcmp(uri->vhost, "/") == 0 || (check_part(uri, uri->vhost), true)));
+    must(uri->user != NULL || uri->password == NULL);
+    if (uri->user != NULL)
+        check_part(uri, uri->user);
+    if (uri->password != NULL)
+        check_part(uri, uri->password);
+    for (size_t i = 0; i < uri->address_count; i++) {
+        check_part(uri, uri->addresses[i].host);
+        must(*uri->addresses[i].host != '\0');
+    }
+    for (size_t i = 0; i < uri->option_count; i++) {
+        check_part(uri, uri->options[i].key);
+        check_part(uri, uri->options[i].value);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *text = malloc(size + 1);
+    must(text != NULL);
+    if (size > 0)
+        memcpy(text, data, size);
+    text[size] = '\0';
+
+    struct uri uri;
+    char error[64] = "";
+    coney_status status = uri_parse(text, &uri, error, sizeof error);
+    if (status == CONEY_OK)
+        check(&uri);
+    must(status == CONEY_OK || (status == CONEY_EINVAL && error[0] != '\0' && uri.memory == NULL));
+    uri_free(&uri);
+    free(text);
+    return 0;
+}
