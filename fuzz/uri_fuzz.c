@@ -20,7 +20,9 @@ static void check(const struct uri *uri)
 {
     check_part(uri, uri->scheme);
     must(uri->address_count >= 1 && uri->address_count <= URI_ADDRESSES && uri->option_count <= URI_OPTIONS);
-    must(*uri->vhost != '\0' && (strcmp(uri->vhost, "/") == 0 || (check_part(uri, uri->vhost), true)));
+    must(*uri->vhost != '\0');
+    if (strcmp(uri->vhost, "/") != 0)
+        check_part(uri, uri->vhost);
     must(uri->user != NULL || uri->password == NULL);
     if (uri->user != NULL)
         check_part(uri, uri->user);
