@@ -1,24 +1,27 @@
 /* value_check.c: whether a value, from the wire or of a user's making, can be read and sent. */
 #include "proto/amqp10/value.h"
 
+/* Begins a walk. False when there is nothing to look at: the elements of an array have no bytes, however many there are. */
+static bool enter(const coney_value *value, coney_value_iter *iter)
+{
+    *iter = coney_value_elements(value);
+    return iter->failed || iter->element == 0 || iter->at != iter->end;
+}
+
 /* Whether everything in a compound value can be read. */
 static bool readable(const coney_value *value)
 {
     coney_value_iter open[CONEY_VALUE_DEPTH + 2];
-    unsigned top = 0;
-    open[top++] = coney_value_elements(value);
-    while (top > 0) {
-        coney_value_iter *iter = &open[top - 1];
+    unsigned depth = enter(value, &open[0]);
+    while (depth > 0) {
+        coney_value_iter *iter = &open[depth - 1];
         coney_value element;
-        if (iter->element != 0 && iter->at == iter->end && !iter->failed)
-            top--; /* an array without a byte to look at, however many elements it has */
-        else if (coney_value_next(iter, &element)) {
-            if (amqp10_value_compound(&element))
-                open[top++] = coney_value_elements(&element);
-        } else if (iter->failed)
-            return false;
-        else
-            top--;
+        if (!coney_value_next(iter, &element)) {
+            if (iter->failed)
+                return false;
+            depth--;
+        } else if (amqp10_value_compound(&element))
+            depth += enter(&element, &open[depth]);
     }
     return true;
 }

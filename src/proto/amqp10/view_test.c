@@ -133,6 +133,7 @@ static void damage_is_named(void **state)
     assert_corrupt_hex("005370 c003 01 5001", "header.durable");
     assert_corrupt_hex("005373 c00c 0a 404040404040404040 5501", "properties.creation_time");
     assert_corrupt_hex("005374 c107 04 a10161 40 a1", "application_properties");
+    assert_corrupt_hex("005377 e008 03 e0 020140 020053", "amqp-value section"); /* an array of three with two */
     /* a short list whose size and count take four bytes each, as one client writes long properties */
     assert_corrupt_hex("005373 c0 0000000a 00000004 404040 a10173 005375 a000", "properties");
 }
