@@ -1,16 +1,13 @@
-/* loop_test.c: rounds, tasks, timers, threads, and a loop inside an edge-triggered one. */
+/* loop_test.c: rounds, tasks, timers, and a loop inside an edge-triggered one. */
 #define _GNU_SOURCE
 #include "net/loop.h"
 
-#include "base/lock.h"
 #include "base/time.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,34 +150,6 @@ static void a_timer_that_is_always_due_fires_once_a_step(void **state)
         assert_int_equal(probe.runs, i);
     }
     coney_loop_free(&loop);
-}
-
-static void timers_set_moved_and_unset_at_random_fire_in_order(void **state)
-{
-    (void)state;
-    enum { COUNT = 300 };
-    static struct timer timers_of_test[COUNT];
-    struct timers heap = {0};
-    unsigned seed = 7;
-    for (int i = 0; i < 20000; i++) {
-        struct timer *timer = &timers_of_test[rand_r(&seed) % COUNT];
-        if (rand_r(&seed) % 4 == 0)
-            timers_unset(&heap, timer);
-        else
-            assert_true(timers_set(&heap, timer, rand_r(&seed) % 1000));
-    }
-    int64_t last = -1;
-    size_t taken = 0;
-    size_t set = heap.count;
-    while (timers_next(&heap) != INT64_MAX) {
-        assert_true(timers_next(&heap) >= last);
-        last = timers_next(&heap);
-        assert_ptr_equal(heap.heap[0]->place, 1);
-        timers_unset(&heap, heap.heap[0]);
-        taken++;
-    }
-    assert_int_equal(taken, set);
-    timers_free(&heap);
 }
 
 static void tasks_run_in_the_order_of_their_posts_and_once(void **state)
@@ -503,189 +472,6 @@ static void an_edge_triggered_outer_loop_sees_every_kind_of_work(void **state)
     coney_loop_free(&loop);
 }
 
-/* Threads ---------------------------------------------------------------------------------------------------------- */
-
-/* A poster that goes on only when its task has run: a lost wake-up stops it for good. */
-struct poster {
-    struct task task;
-    coney_loop *loop;
-    struct lock lock;
-    struct cond cond;
-    int ran;
-    int late;
-};
-
-enum { POSTS = 3000, POSTERS = 3 };
-
-static void poster_ran(struct task *task)
-{
-    struct poster *poster = container_of(task, struct poster, task);
-    lock_acquire(&poster->lock);
-    poster->ran++;
-    cond_wake_all(&poster->cond);
-    lock_release(&poster->lock);
-}
-
-static void *post_and_wait(void *arg)
-{
-    struct poster *poster = arg;
-    for (int i = 1; i <= POSTS; i++) {
-        loop_post(poster->loop, &poster->task);
-        int64_t deadline = time_after(time_now(), PATIENCE);
-        lock_acquire(&poster->lock);
-        while (poster->ran < i && poster->late == 0)
-            if (!cond_wait(&poster->cond, &poster->lock, deadline) && poster->ran < i)
-                poster->late = i;
-        lock_release(&poster->lock);
-    }
-    return NULL;
-}
-
-static void posters_start(struct poster posters[POSTERS], pthread_t threads[POSTERS], coney_loop *loop)
-{
-    for (int i = 0; i < POSTERS; i++) {
-        posters[i] = (struct poster){.task = {.run = poster_ran}, .loop = loop};
-        assert_int_equal(pthread_create(&threads[i], NULL, post_and_wait, &posters[i]), 0);
-    }
-}
-
-static void posters_join(struct poster posters[POSTERS], pthread_t threads[POSTERS])
-{
-    for (int i = 0; i < POSTERS; i++) {
-        pthread_join(threads[i], NULL);
-        assert_int_equal(posters[i].late, 0);
-        assert_int_equal(posters[i].ran, POSTS);
-    }
-}
-
-static void no_wake_up_of_the_loops_own_thread_is_lost(void **state)
-{
-    (void)state;
-    coney_loop *loop = coney_loop_new();
-    struct poster posters[POSTERS];
-    pthread_t threads[POSTERS];
-    assert_int_equal(loop_thread_start(loop, "coney-loop-with-a-long-name"), CONEY_OK);
-    assert_true(loop_has_thread(loop));
-    posters_start(posters, threads, loop);
-    posters_join(posters, threads);
-    loop_thread_stop(loop);
-    assert_false(loop_has_thread(loop));
-    coney_loop_free(&loop);
-}
-
-static void no_wake_up_is_lost_in_an_edge_triggered_outer_loop(void **state)
-{
-    (void)state;
-    coney_loop *loop = coney_loop_new();
-    struct outer outer = outer_of(loop);
-    struct poster posters[POSTERS];
-    pthread_t threads[POSTERS];
-    posters_start(posters, threads, loop);
-    for (bool done = false; !done;) {
-        struct epoll_event event;
-        if (epoll_wait(outer.epoll_fd, &event, 1, (int)(PATIENCE / CONEY_MILLISECOND)) != 1)
-            fail_msg("no edge came for a post");
-        coney_loop_step(loop);
-        done = true;
-        for (int i = 0; i < POSTERS; i++) {
-            lock_acquire(&posters[i].lock);
-            done = done && (posters[i].ran == POSTS || posters[i].late != 0);
-            lock_release(&posters[i].lock);
-        }
-    }
-    posters_join(posters, threads);
-    close(outer.epoll_fd);
-    coney_loop_free(&loop);
-}
-
-struct witness {
-    struct task task;
-    coney_loop *loop;
-    struct lock lock;
-    struct cond cond;
-    bool done;
-    char name[16];
-    bool signals_blocked;
-    bool current;
-};
-
-static void look_around(struct task *task)
-{
-    struct witness *witness = container_of(task, struct witness, task);
-    sigset_t blocked;
-    pthread_sigmask(SIG_SETMASK, NULL, &blocked);
-    lock_acquire(&witness->lock);
-    pthread_getname_np(pthread_self(), witness->name, sizeof witness->name);
-    witness->signals_blocked = sigismember(&blocked, SIGINT) == 1 && sigismember(&blocked, SIGPROF) == 1;
-    witness->current = loop_is_current(witness->loop) && loop_is_stepped_here(witness->loop);
-    witness->done = true;
-    cond_wake_all(&witness->cond);
-    lock_release(&witness->lock);
-}
-
-static void witness_wait(struct witness *witness)
-{
-    int64_t deadline = time_after(time_now(), PATIENCE);
-    lock_acquire(&witness->lock);
-    while (!witness->done && cond_wait(&witness->cond, &witness->lock, deadline)) {
-    }
-    assert_true(witness->done);
-    lock_release(&witness->lock);
-}
-
-static void the_loops_thread_has_its_name_and_blocks_all_signals(void **state)
-{
-    (void)state;
-    coney_loop *loop = coney_loop_new();
-    struct witness witness = {.task = {.run = look_around}, .loop = loop};
-    loop_thread_start(loop, "coney-loop");
-    assert_false(loop_is_stepped_here(loop));
-    assert_false(coney_loop_step(loop));
-    loop_post(loop, &witness.task);
-    witness_wait(&witness);
-    assert_string_equal(witness.name, "coney-loop");
-    assert_true(witness.signals_blocked);
-    assert_true(witness.current);
-    coney_loop_free(&loop);
-}
-
-static atomic_bool thread_is_gone;
-
-static void mark_gone(void *arg)
-{
-    (void)arg;
-    atomic_store(&thread_is_gone, true);
-}
-
-static pthread_key_t at_exit_of_thread;
-
-static void stop_and_free_inside(struct task *task)
-{
-    struct witness *witness = container_of(task, struct witness, task);
-    coney_loop *loop = witness->loop;
-    pthread_setspecific(at_exit_of_thread, witness);
-    loop_thread_stop(loop);
-    coney_loop_free(&loop);
-}
-
-static void a_loop_can_be_stopped_and_freed_by_its_own_thread(void **state)
-{
-    (void)state;
-    pthread_key_create(&at_exit_of_thread, mark_gone);
-    coney_loop *loop = coney_loop_new();
-    struct witness last = {.task = {.run = look_around}, .loop = loop};
-    struct witness first = {.task = {.run = stop_and_free_inside}, .loop = loop};
-    loop_post(loop, &first.task);
-    loop_post(loop, &last.task);
-    loop_thread_start(loop, "coney-loop");
-    int64_t deadline = time_after(time_now(), PATIENCE);
-    while (!atomic_load(&thread_is_gone) && time_now() < deadline)
-        sched_yield();
-    assert_true(atomic_load(&thread_is_gone));
-    witness_wait(&last);
-    pthread_key_delete(at_exit_of_thread);
-}
-
 /* The process ------------------------------------------------------------------------------------------------------ */
 
 static void a_forked_child_steps_nothing_and_leaves_the_parents_loop_alone(void **state)
@@ -753,7 +539,6 @@ int main(void)
         cmocka_unit_test(timers_fire_in_the_order_of_their_deadlines),
         cmocka_unit_test(a_timer_that_moved_to_later_does_not_fire_early),
         cmocka_unit_test(a_timer_that_is_always_due_fires_once_a_step),
-        cmocka_unit_test(timers_set_moved_and_unset_at_random_fire_in_order),
         cmocka_unit_test(tasks_run_in_the_order_of_their_posts_and_once),
         cmocka_unit_test(any_number_of_posts_between_two_steps_is_one_write),
         cmocka_unit_test(a_task_posted_by_a_task_runs_in_the_next_step_which_is_announced),
@@ -766,10 +551,6 @@ int main(void)
         cmocka_unit_test(a_watch_that_was_put_off_and_taken_away_is_not_called),
         cmocka_unit_test(an_edge_triggered_outer_loop_misses_none_of_many_descriptors),
         cmocka_unit_test(an_edge_triggered_outer_loop_sees_every_kind_of_work),
-        cmocka_unit_test(no_wake_up_of_the_loops_own_thread_is_lost),
-        cmocka_unit_test(no_wake_up_is_lost_in_an_edge_triggered_outer_loop),
-        cmocka_unit_test(the_loops_thread_has_its_name_and_blocks_all_signals),
-        cmocka_unit_test(a_loop_can_be_stopped_and_freed_by_its_own_thread),
         cmocka_unit_test(a_forked_child_steps_nothing_and_leaves_the_parents_loop_alone),
         cmocka_unit_test(a_loop_without_descriptors_is_null),
         cmocka_unit_test(every_descriptor_of_a_loop_is_closed_on_exec),

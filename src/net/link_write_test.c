@@ -1,0 +1,150 @@
+/* link_write_test.c: control before bulk, slow readers, peers that are gone. */
+#include "net/link_fixture.h"
+
+static void control_bytes_leave_before_bulk_data_in_one_round(void **state)
+{
+    struct fixture *f = *state;
+    connect_pair(f);
+    f->bulk = (const uint8_t *)"bulkdata";
+    f->bulk_len = 8;
+    f->slice = 3;
+    link_want_write(f->link);
+    link_write(f->link, "con", 3);
+    link_write(f->link, "trol", 4);
+    char got[16] = "";
+    peer_read(f, got, 15);
+    assert_string_equal(got, "controlbulkdata");
+    assert_int_equal(f->writtens, 1);
+    assert_int_equal(f->fills, 2);
+    assert_int_equal(link_bytes_out(f->link), 15);
+    assert_false(link_is_blocked(f->link));
+}
+
+static void bytes_written_before_the_link_is_open_leave_when_it_is(void **state)
+{
+    struct fixture *f = *state;
+    open_to(f, "127.0.0.1", f->port);
+    f->bulk = (const uint8_t *)"bulk";
+    f->bulk_len = 4;
+    link_write(f->link, "control", 7);
+    link_want_write(f->link);
+    UNTIL(f, f->opened == 1);
+    accept_peer(f);
+    char got[12] = "";
+    peer_read(f, got, 11);
+    assert_string_equal(got, "controlbulk");
+}
+
+/* The link writes 12 MB of frames and control frames between them; the peer reads slowly and finds each frame whole. */
+static void a_slow_reader_gets_every_byte_in_order_and_control_never_inside_bulk(void **state)
+{
+    struct fixture *f = *state;
+    connect_pair(f);
+    enum { CONTENT = 5000, COUNT = 2400, CONTROLS = 300 };
+    size_t len;
+    uint8_t *bulk = frames_of(COUNT, CONTENT, 0, &len);
+    f->bulk = bulk;
+    f->bulk_len = len;
+    f->slice = CONTENT + 4; /* a fill ends where a frame ends */
+    link_want_write(f->link);
+    static uint8_t frame[CONTENT + 4];
+    int controls_sent = 0;
+    int controls = 0;
+    int bulks = 0;
+    bool was_blocked = false;
+    while (bulks < COUNT || controls < controls_sent) {
+        if (controls_sent < CONTROLS) {
+            uint8_t control[12];
+            store32(control, 8);
+            store64(control + 4, (uint64_t)controls_sent++);
+            link_write(f->link, control, sizeof control);
+        }
+        coney_loop_step(f->loop);
+        was_blocked = was_blocked || link_is_blocked(f->link);
+        peer_read(f, frame, 4);
+        if (load32(frame) == 8) {
+            peer_read(f, frame + 4, 8);
+            assert_int_equal(load64(frame + 4), controls++);
+        } else {
+            assert_int_equal(load32(frame), CONTENT);
+            peer_read(f, frame + 4, CONTENT);
+            assert_int_equal(frame[4], (uint8_t)bulks++);
+        }
+    }
+    assert_true(was_blocked);
+    assert_int_equal(controls, CONTROLS);
+    assert_int_equal(link_bytes_out(f->link), len + CONTROLS * 12);
+    free(bulk);
+}
+
+static void SB_25_a_write_to_a_peer_that_is_gone_raises_no_signal_and_ends_the_link(void **state)
+{
+    struct fixture *f = *state;
+    connect_pair(f);
+    link_pause_reading(f->link, true);
+    peer_reset(f);
+    for (int i = 0; i < 1000 && f->downs == 0; i++) {
+        link_write(f->link, "credit", 6);
+        loop_wait_and_step(f->loop, time_now() + CONEY_MILLISECOND);
+    }
+    assert_int_equal(f->downs, 1);
+    assert_int_equal(f->status, CONEY_ELOST);
+}
+
+static void answer_and_vanish(struct fixture *f)
+{
+    if (f->frames != 1)
+        return;
+    size_t len;
+    uint8_t *last = frames_of(2, 10, 1, &len);
+    assert_int_equal(send(f->peer, last, len, MSG_NOSIGNAL), len);
+    free(last);
+    shutdown(f->peer, SHUT_RDWR);
+    close(f->peer);
+    f->peer = -1;
+    link_write(f->link, "first", 5);
+}
+
+static void what_the_peer_said_last_is_read_although_a_write_failed(void **state)
+{
+    struct fixture *f = *state;
+    connect_pair(f);
+    f->frame_hook = answer_and_vanish;
+    peer_write_frames(f, 1, 10, 0);
+    UNTIL(f, f->downs == 1);
+    assert_int_equal(f->frames, 3);
+    assert_int_equal(f->status, CONEY_ELOST);
+}
+
+static void a_peer_that_reads_nothing_takes_the_link_down_after_4_MB_of_requests(void **state)
+{
+    struct fixture *f = *state;
+    connect_pair(f);
+    static uint8_t request[1 << 20];
+    for (int i = 0; i < 40 && f->downs == 0; i++) {
+        int downs = f->downs;
+        link_write(f->link, request, sizeof request);
+        assert_int_equal(f->downs, downs);
+        coney_loop_step(f->loop);
+    }
+    UNTIL(f, f->downs == 1);
+    assert_int_equal(f->status, CONEY_ELOST);
+    assert_non_null(strstr(f->text, "the peer has stopped reading"));
+    link_write(f->link, request, sizeof request);
+    link_want_write(f->link);
+    coney_loop_step(f->loop);
+    assert_int_equal(f->downs, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        link_test(control_bytes_leave_before_bulk_data_in_one_round),
+        link_test(bytes_written_before_the_link_is_open_leave_when_it_is),
+        link_test(a_slow_reader_gets_every_byte_in_order_and_control_never_inside_bulk),
+        link_test(SB_25_a_write_to_a_peer_that_is_gone_raises_no_signal_and_ends_the_link),
+        link_test(what_the_peer_said_last_is_read_although_a_write_failed),
+        link_test(a_peer_that_reads_nothing_takes_the_link_down_after_4_MB_of_requests),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
