@@ -40,6 +40,8 @@ static struct options parse_options(int argc, char **argv)
         {"--frame", offsetof(struct options, frame), false},
         {"--credit", offsetof(struct options, credit), false},
         {"--passes", offsetof(struct options, passes), false},
+        {"--handles", offsetof(struct options, handles), false},
+        {"--skip-crc", offsetof(struct options, skip_crc), false},
     };
     struct options options = {
         .uri = getenv("CONEY_URI"),

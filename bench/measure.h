@@ -37,9 +37,11 @@ struct options {
     uint64_t rate;      /* --rate: bursts a second; default 1 */
     uint64_t seconds;   /* --seconds: of a latency run, after one second of warm-up; default 10 */
     uint64_t window;    /* --window: unconfirmed messages at most */
-    uint64_t frame;     /* --frame: messages of a prebuilt Publish frame */
+    uint64_t frame;     /* --frame: messages of a prebuilt Publish frame or chunk */
     uint64_t credit;    /* --credit: chunks under way at most; default 10 */
     uint64_t passes;    /* --passes: how often a replay reads the whole stream; default 1 */
+    uint64_t handles;   /* --handles: producers, and as many consumers, that are open beside */
+    uint64_t skip_crc;  /* --skip-crc 1: chunks are not checked */
 };
 
 struct command {

@@ -20,14 +20,18 @@ enum {
     KEY_SUBSCRIBE = 7,
     KEY_DELIVER = 8,
     KEY_CREDIT = 9,
+    KEY_STORE_OFFSET = 10,
     KEY_UNSUBSCRIBE = 12,
     KEY_CREATE = 13,
     KEY_DELETE = 14,
+    KEY_METADATA = 15,
     KEY_PEER_PROPERTIES = 17,
     KEY_SASL_HANDSHAKE = 18,
     KEY_SASL_AUTHENTICATE = 19,
     KEY_TUNE = 20,
     KEY_OPEN = 21,
+    KEY_CLOSE = 22,
+    KEY_HEARTBEAT = 23,
     KEY_VERSIONS = 27,
     KEY_RESPONSE = 0x8000,
     CODE_OK = 1,
@@ -45,6 +49,8 @@ enum {
     CHUNK_HEADER = 48,
     CHUNK_ENTRIES = 2, /* offsets into the chunk header */
     CHUNK_RECORDS = 4,
+    CHUNK_ID = 24,
+    CHUNK_CRC = 32,
 };
 
 static inline uint16_t get16(const uint8_t *p)
