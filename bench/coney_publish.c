@@ -42,8 +42,7 @@ void coney_publish(const struct options *o)
     side_create(env, stream);
     struct crowd crowd = crowd_open(env, stream, o->handles);
     struct outcomes outcomes = {0};
-    coney_stream_producer_options writing = {
-        .on_outcome = note_outcome, .ctx = &outcomes, .max_messages = (int64_t)o->window, .enqueue_timeout = 60 * CONEY_SECOND};
+    coney_stream_producer_options writing = {.on_outcome = note_outcome, .ctx = &outcomes, .max_messages = (int64_t)o->window};
     coney_stream_producer *producer = side_producer(env, stream, &writing);
     uint64_t ns = publish_all(producer, o, count);
     if (outcomes.confirmed != count || outcomes.tag_sum != count * (count - 1) / 2)
