@@ -99,9 +99,7 @@ static void answer_and_vanish(struct fixture *f)
     uint8_t *last = frames_of(2, 10, 1, &len);
     assert_int_equal(send(f->peer, last, len, MSG_NOSIGNAL), len);
     free(last);
-    shutdown(f->peer, SHUT_RDWR);
-    close(f->peer);
-    f->peer = -1;
+    peer_reset(f); /* the write at the end of this round fails */
     link_write(f->link, "first", 5);
 }
 
@@ -114,6 +112,7 @@ static void what_the_peer_said_last_is_read_although_a_write_failed(void **state
     UNTIL(f, f->downs == 1);
     assert_int_equal(f->frames, 3);
     assert_int_equal(f->status, CONEY_ELOST);
+    assert_non_null(strstr(f->text, "the peer reset the connection"));
 }
 
 static void a_peer_that_reads_nothing_takes_the_link_down_after_4_MB_of_requests(void **state)
@@ -136,6 +135,59 @@ static void a_peer_that_reads_nothing_takes_the_link_down_after_4_MB_of_requests
     assert_int_equal(f->downs, 1);
 }
 
+static void many_small_fills_take_several_rounds_and_all_leave(void **state)
+{
+    struct fixture *f = *state;
+    connect_pair(f);
+    static uint8_t bulk[40 * LINK_SLICES];
+    f->bulk = bulk;
+    f->bulk_len = sizeof bulk;
+    f->slice = 1;
+    link_want_write(f->link);
+    coney_loop_step(f->loop);
+    assert_in_range(f->writtens, 1, 39); /* other links had their turn in between */
+    static uint8_t got[sizeof bulk];
+    peer_read(f, got, sizeof got);
+    assert_int_equal(f->writtens, 40);
+}
+
+static void requests_queue_up_behind_a_slow_peer_and_arrive_as_they_were(void **state)
+{
+    struct fixture *f = *state;
+    connect_pair(f);
+    int small = 32 << 10;
+    setsockopt(f->link->watch.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+    setsockopt(f->peer, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    enum { FIRST = 2500 << 10, SECOND = 1620 << 10 };
+    uint32_t *requests = calloc(1, FIRST + SECOND);
+    for (uint32_t i = 0; i < (FIRST + SECOND) / 4; i++)
+        requests[i] = i;
+    link_write(f->link, requests, FIRST);
+    coney_loop_step(f->loop);
+    assert_true(link_is_blocked(f->link));
+    link_write(f->link, requests + FIRST / 4, SECOND);
+    uint32_t *got = calloc(1, FIRST + SECOND);
+    peer_read(f, got, FIRST + SECOND);
+    assert_int_equal(f->downs, 0);
+    assert_memory_equal(got, requests, FIRST + SECOND);
+    free(got);
+    free(requests);
+}
+
+static void a_write_that_the_system_had_no_memory_for_is_tried_again(void **state)
+{
+    struct fixture *f = *state;
+    connect_pair(f);
+    f->link->writable = false; /* as after ENOBUFS, which no edge follows */
+    loop_timer_set(f->loop, &f->link->timer, time_now() + CONEY_MILLISECOND);
+    link_write(f->link, "later", 5);
+    coney_loop_step(f->loop);
+    assert_true(link_is_blocked(f->link));
+    char got[6] = "";
+    peer_read(f, got, 5);
+    assert_string_equal(got, "later");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -145,6 +197,9 @@ int main(void)
         link_test(SB_25_a_write_to_a_peer_that_is_gone_raises_no_signal_and_ends_the_link),
         link_test(what_the_peer_said_last_is_read_although_a_write_failed),
         link_test(a_peer_that_reads_nothing_takes_the_link_down_after_4_MB_of_requests),
+        link_test(many_small_fills_take_several_rounds_and_all_leave),
+        link_test(requests_queue_up_behind_a_slow_peer_and_arrive_as_they_were),
+        link_test(a_write_that_the_system_had_no_memory_for_is_tried_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -297,6 +297,10 @@ static void waiting_for_a_loop_ends_at_the_deadline(void **state)
     loop_wait_and_step(loop, deadline);
     assert_true(time_now() >= deadline);
     loop_wait_and_step(loop, 0);
+    struct probe probe = probe_of(loop, 'a', NULL);
+    loop_timer_set(loop, &probe.timer, time_now() + CONEY_MILLISECOND);
+    while (probe.runs == 0)
+        loop_wait_and_step(loop, INT64_MAX);
     coney_loop_free(&loop);
 }
 
