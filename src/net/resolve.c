@@ -1,7 +1,7 @@
 /* resolve.c: getaddrinfo on a thread that lives for one question.
  *
  * The lock decides the race between an answer and a cancel: whoever comes second frees. A posted answer is freed by its task,
- * which takes the lock first, so that the thread is out of it.
+ * which joins the thread first: that has nothing left to do.
  */
 #include "net/resolve.h"
 
@@ -19,6 +19,8 @@ struct resolve {
     coney_loop *loop;
     uint32_t generation;
     struct lock lock;
+    pthread_t thread;
+    bool has_thread;
     bool canceled;
     bool answered; /* the task is posted */
     void (*done)(void *ctx, coney_status status, struct addrinfo *list, const char *text);
@@ -61,10 +63,9 @@ static bool ask(struct resolve *question, int flags)
 static void give_answer(struct task *task)
 {
     struct resolve *question = container_of(task, struct resolve, answer);
-    lock_acquire(&question->lock);
-    bool canceled = question->canceled;
-    lock_release(&question->lock);
-    if (!canceled) {
+    if (question->has_thread)
+        pthread_join(question->thread, NULL);
+    if (!question->canceled) {
         struct addrinfo *list = question->list;
         question->list = NULL;
         question->done(question->ctx, question->status, list, question->text);
@@ -108,17 +109,18 @@ struct resolve *resolve_start(coney_loop *loop, const char *host, uint16_t port,
     memcpy(question->host, host, host_len + 1);
     text_print(question->port, sizeof question->port, "%u", (unsigned)port);
 
-    pthread_t thread;
     if (ask(question, AI_NUMERICHOST)) {
         answer_at_once(question);
-    } else if (thread_start(&thread, "coney-resolve", ask_and_post, question) == CONEY_OK) {
-        pthread_detach(thread);
-    } else {
-        question->status = CONEY_ELIMIT;
-        text_print(question->text, sizeof question->text,
-                   "host '%s' could not be resolved: no thread could be started for it: raise the limit (ulimit -u)", host);
-        answer_at_once(question);
+        return question;
     }
+    question->has_thread = true;
+    if (thread_start(&question->thread, "coney-resolve", ask_and_post, question) == CONEY_OK)
+        return question;
+    question->has_thread = false;
+    question->status = CONEY_ELIMIT;
+    text_print(question->text, sizeof question->text,
+               "host '%s' could not be resolved: no thread could be started for it: raise the limit (ulimit -u)", host);
+    answer_at_once(question);
     return question;
 }
 
@@ -130,5 +132,7 @@ void resolve_cancel(struct resolve *question)
     }
     lock_acquire(&question->lock);
     question->canceled = true;
+    if (!question->answered)
+        pthread_detach(question->thread);
     lock_release(&question->lock);
 }
