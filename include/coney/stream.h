@@ -59,7 +59,7 @@ typedef struct coney_stream_env_options {
     bool shuffle;               /* try the addresses in random order */
     bool no_recovery;           /* a lost place is not looked for again: the handle ends with CONEY_EVENT_GAVE_UP */
     bool keep_trying;           /* asynchronous open: go on after every address has failed */
-    uint8_t reserved[1];
+    bool handler_thread;        /* on a loop of the user's: handlers run on a thread of their own all the same */
 } coney_stream_env_options;
 
 /* Connects and logs in. `uri`: rabbitmq-stream://[user[:password]@]host[:port][,host:port…][/vhost][?option=value…]; default user and
@@ -86,7 +86,7 @@ typedef struct coney_stream_env_stats {
     uint64_t connections_lost;
     uint64_t producers; /* open now */
     uint64_t consumers;
-    uint64_t bytes_in; /* over all connections there were */
+    uint64_t bytes_in; /* over all connections that have ended */
     uint64_t bytes_out;
     uint64_t memory_out;  /* bytes of receive buffers and outboxes in use */
     uint64_t memory_idle; /* bytes kept for reuse */

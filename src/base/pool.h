@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define POOL_SMALLEST (4u << 10)  /* bytes of the smallest block, its header included */
+#define POOL_SMALLEST (4u << 10) /* bytes of the smallest block, its header included */
 
 struct pool;
 

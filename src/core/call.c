@@ -90,6 +90,8 @@ void op_end(struct op *op, coney_status status, uint32_t code, uint64_t value, c
 static void end_early(struct op *op, coney_status status)
 {
     op_ref(op);
+    if (op->expire != NULL && op->began && !op_ended(op))
+        op->expire(op);
     if (end_and_tell(op, status, 0, 0, NULL) && op->began && op->abandon != NULL)
         op->abandon(op);
     op_unref(op);

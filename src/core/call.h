@@ -18,8 +18,10 @@
 
 struct op {
     void (*begin)(struct op *op); /* on the loop: starts the work, may end it at once */
-    void (*abandon)(
-        struct op *op); /* on the loop, after a deadline or a cancel ended the call while the work was under way; may be NULL */
+    /* On the loop, after a deadline or a cancel ended the call while its work was under way; may be NULL. */
+    void (*abandon)(struct op *op);
+    /* On the loop, at a deadline or a cancel: ends the op by itself before it returns; NULL for most, which are ended for them. */
+    void (*expire)(struct op *op);
     void (*free)(struct op *op); /* the last reference is gone; any thread */
     coney_loop *loop;
     coney_call call; /* inputs at first, results once it has ended */

@@ -69,6 +69,8 @@ static bool end(struct lane *lane, bool more)
     atomic_store_explicit(&lane->thread, 0, memory_order_relaxed);
     lane->woken = lane->woken || more;
     cond_wake_all(&lane->idle);
+    if (lane_is_stopped(lane) && lane->ended != NULL)
+        loop_post(lane->loop, lane->ended);
     return lane->woken && !lane_is_stopped(lane);
 }
 

@@ -29,6 +29,7 @@ struct lane {
     struct cond idle;        /* a `run` has ended */
     struct list queued;      /* in the dispatcher's queue */
     struct task task;        /* on the loop */
+    struct task *ended;      /* posted to `loop` when a `run` ends on a lane that is stopped: then lane_stop will not wait. May be NULL */
     bool woken;              /* it is queued; or will be when it is resumed, or when the `run` under way has ended */
     atomic_bool stopped;     /* paused or closed: run is not called */
     _Atomic uint64_t thread; /* who is in `run`; 0 = nobody */

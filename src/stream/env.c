@@ -1,0 +1,426 @@
+/* env.c: opening and closing an environment, its events, and the checks that its functions share. */
+#include "stream/env.h"
+
+#include "base/text.h"
+#include "base/thread.h"
+#include "base/time.h"
+#include "stream/member.h"
+
+#include <stdlib.h>
+
+#define POOL_KEEP (64u << 20)
+
+/* Shared checks --------------------------------------------------------------------------------------------------- */
+
+coney_status options_copy(void *ours, size_t ours_size, const void *theirs, size_t theirs_size, coney_call *call)
+{
+    if (theirs == NULL)
+        return CONEY_OK;
+    const uint8_t *bytes = theirs;
+    for (size_t i = ours_size; i < theirs_size; i++)
+        if (bytes[i] != 0)
+            return op_refuse(call, CONEY_EUNSUPPORTED,
+                             "the options hold a member that this libconey (%s) does not know: it is older than the "
+                             "headers that the program was compiled with",
+                             coney_version());
+    memcpy(ours, theirs, theirs_size < ours_size ? theirs_size : ours_size);
+    return CONEY_OK;
+}
+
+coney_status name_check(const char *what, const char *name, size_t max, coney_call *call)
+{
+    if (name == NULL || name[0] == '\0')
+        return op_refuse(call, CONEY_EINVAL, "the %s has no name", what);
+    size_t len = strlen(name);
+    if (len > max)
+        return op_refuse(call, CONEY_EINVAL, "the name of the %s is %zu bytes long: the broker takes at most %zu", what, len,
+                         max);
+    return CONEY_OK;
+}
+
+coney_status env_check(const coney_stream_env *env, coney_call *call)
+{
+    if (env == NULL)
+        return op_refuse(call, CONEY_EINVAL, "the environment is NULL: it was never opened, or is closed");
+    if (env->fork != fork_generation())
+        return op_refuse(call, CONEY_EFORKED, "%s", coney_status_text(CONEY_EFORKED));
+    coney_status status = (coney_status)atomic_load(&env->open);
+    return status == CONEY_OK ? CONEY_OK : op_refuse(call, status, "%s", coney_status_text(status));
+}
+
+void env_event(struct coney_stream_env *env, const coney_event *event, const char *format, ...)
+{
+    char text[TEXT_CAP];
+    va_list args;
+    va_start(args, format);
+    text_vprint(text, sizeof text, format, args);
+    va_end(args);
+    bool trouble = event->status != CONEY_OK;
+    log_line(&env->log, trouble ? CONEY_LOG_WARNING : CONEY_LOG_INFO, "%s: %s", coney_event_name(event->type), text);
+    if (env->on_event == NULL)
+        return;
+    coney_event told = *event;
+    told.text = text;
+    told.node = event->node != NULL ? event->node : "";
+    told.name = event->name != NULL ? event->name : "";
+    env->on_event(env->event_ctx, &told);
+}
+
+/* Life ------------------------------------------------------------------------------------------------------------ */
+
+struct coney_stream_env *env_ref(struct coney_stream_env *env)
+{
+    atomic_fetch_add(&env->refs, 1);
+    return env;
+}
+
+void env_unref(struct coney_stream_env *env)
+{
+    if (atomic_fetch_sub(&env->refs, 1) > 1)
+        return;
+    settings_free(&env->settings);
+    pool_free(env->pool);
+    free(env);
+}
+
+/* Ends the threads, and what they leave behind. Not on one of them. */
+static void tear_down(struct coney_stream_env *env)
+{
+    if (env->owns_loop && loop_has_thread(env->loop))
+        loop_thread_stop(env->loop);
+    dispatcher_stop(env->dispatcher);
+    env->dispatcher = NULL;
+    if (env->owns_loop)
+        coney_loop_free(&env->loop);
+    env_unref(env);
+}
+
+static void *run_reaper(void *arg)
+{
+    tear_down(arg);
+    return NULL;
+}
+
+/* Where nobody waits for the end, a thread of its own sees to it: the environment's threads cannot join themselves. */
+static void tear_down_elsewhere(struct coney_stream_env *env)
+{
+    pthread_t reaper;
+    if (!env->owns_loop && env->dispatcher == NULL)
+        tear_down(env);
+    else if (thread_start(&reaper, "coney-close", run_reaper, env) == CONEY_OK)
+        pthread_detach(reaper);
+    else
+        log_line(&env->log, CONEY_LOG_ERROR, "no thread could be had to end the environment: its memory is lost");
+}
+
+static bool start_threads(struct coney_stream_env *env, const coney_stream_env_options *options, coney_call *call)
+{
+    env->owns_loop = options->loop == NULL;
+    env->loop = env->owns_loop ? coney_loop_new() : options->loop;
+    if (env->loop == NULL || (env->owns_loop && loop_thread_start(env->loop, "coney-loop") != CONEY_OK)) {
+        op_refuse(call, CONEY_ELIMIT,
+                  "no loop could be made: the process is out of descriptors or threads (see ulimit -n and -u)");
+        return false;
+    }
+    if (!env->owns_loop && !options->handler_thread)
+        return true;
+    env->dispatcher = dispatcher_start("coney-handlers");
+    if (env->dispatcher == NULL)
+        op_refuse(call, CONEY_ELIMIT, "no thread could be had for the handlers (see ulimit -u)");
+    return env->dispatcher != NULL;
+}
+
+static void run_control(struct task *task)
+{
+    struct coney_stream_env *env = container_of(task, struct coney_stream_env, control_task);
+    if (env->closing == NULL && !list_empty(&env->control_queue))
+        control_start(env);
+}
+
+static void step_closing(struct task *task);
+
+static struct coney_stream_env *env_new(const char *uri, const coney_stream_env_options *options, coney_call *call)
+{
+    struct coney_stream_env *env = calloc(1, sizeof *env);
+    if (env == NULL) {
+        op_refuse(call, CONEY_ENOMEM, "%s", coney_status_text(CONEY_ENOMEM));
+        return NULL;
+    }
+    char text[TEXT_CAP];
+    coney_status status = settings_read(&env->settings, uri, options, text, sizeof text);
+    if (status != CONEY_OK) {
+        op_refuse(call, status, "%s", text);
+        free(env);
+        return NULL;
+    }
+    atomic_store(&env->refs, 1);
+    env->fork = fork_generation();
+    env->on_event = options->on_event;
+    env->event_ctx = options->event_ctx;
+    env->log = (struct log){
+        .fn = options->on_log, .ctx = options->log_ctx, .level = options->log_level != 0 ? options->log_level : CONEY_LOG_INFO};
+    env->random = (uint64_t)time_now() ^ (uint64_t)(uintptr_t)env;
+    env->control_task.run = run_control;
+    env->close_task.run = step_closing;
+    list_init(&env->conns);
+    list_init(&env->members);
+    list_init(&env->control_queue);
+    env->pool = pool_new(POOL_KEEP);
+    if (env->pool == NULL) {
+        op_refuse(call, CONEY_ENOMEM, "%s", coney_status_text(CONEY_ENOMEM));
+        settings_free(&env->settings);
+        free(env);
+        return NULL;
+    }
+    if (start_threads(env, options, call))
+        return env;
+    tear_down(env);
+    return NULL;
+}
+
+/* Opening --------------------------------------------------------------------------------------------------------- */
+
+struct env_op {
+    struct op op;
+    struct coney_stream_env *env;
+    uint64_t unconfirmed; /* closing: what the members report */
+    uint64_t children;    /* closes of members that are under way */
+    bool waited;          /* closing: the thread that called tears the environment down */
+};
+
+static struct env_op *of_op(struct op *op)
+{
+    return container_of(op, struct env_op, op);
+}
+
+static void open_begin(struct op *op)
+{
+    struct coney_stream_env *env = of_op(op)->env;
+    env->opening = op;
+    control_start(env);
+}
+
+static void open_abandon(struct op *op)
+{
+    struct coney_stream_env *env = of_op(op)->env;
+    if (env->opening == op)
+        env->opening = NULL;
+    if (!env->settings.keep_trying)
+        atomic_store(&env->open, CONEY_ECLOSED);
+}
+
+static void open_free(struct op *op)
+{
+    env_unref(of_op(op)->env);
+    free(of_op(op));
+}
+
+static struct env_op *env_op_new(struct coney_stream_env *env, coney_call *call, void (*begin)(struct op *),
+                                 void (*free_op)(struct op *))
+{
+    struct env_op *op = calloc(1, sizeof *op);
+    if (op == NULL) {
+        op_refuse(call, CONEY_ENOMEM, "%s", coney_status_text(CONEY_ENOMEM));
+        return NULL;
+    }
+    op_init(&op->op, env->loop, begin, NULL, free_op);
+    op->env = env_ref(env);
+    return op;
+}
+
+coney_stream_env *coney_stream_env_open_sized(const char *uri, const coney_stream_env_options *user_options,
+                                              size_t options_size, coney_call *call)
+{
+    coney_stream_env_options options = {0};
+    if (options_copy(&options, sizeof options, user_options, options_size, call) != CONEY_OK)
+        return NULL;
+    bool asynchronous = call != NULL && call->on_done != NULL;
+    options.keep_trying = options.keep_trying && asynchronous;
+    struct coney_stream_env *env = env_new(uri, &options, call);
+    if (env == NULL)
+        return NULL;
+    struct env_op *op = env_op_new(env, call, open_begin, open_free);
+    if (op == NULL) {
+        tear_down(env);
+        return NULL;
+    }
+    op->op.abandon = open_abandon;
+    if (op_run(&op->op, call, env->settings.call_deadline) == CONEY_OK)
+        return env;
+    (void)coney_stream_env_close(&env, NULL);
+    return NULL;
+}
+
+/* Closing: the members, then the connections ------------------------------------------------------------------------- */
+
+static void child_closed(struct env_op *closing)
+{
+    closing->children--;
+    env_went_on(closing->env);
+}
+
+static void producer_closed(void *ctx, const coney_call *call)
+{
+    struct env_op *closing = ctx;
+    closing->unconfirmed += call->value;
+    child_closed(closing);
+}
+
+static void consumer_closed(void *ctx, const coney_call *call)
+{
+    (void)call;
+    child_closed(ctx);
+}
+
+static void close_member(struct env_op *closing, struct member *member)
+{
+    int64_t deadline = closing->op.deadline == INT64_MAX ? CONEY_OFF : closing->op.deadline - time_now();
+    coney_call call = {
+        .deadline = deadline == 0 ? 1 : deadline,
+        .on_done = member->kind->purpose == PURPOSE_PUBLISH ? producer_closed : consumer_closed,
+        .ctx = closing,
+    };
+    closing->children++;
+    if (member->kind->close(member, &call) != CONEY_OK)
+        closing->children--;
+}
+
+static struct member *next_to_close(struct coney_stream_env *env)
+{
+    for (struct list *at = env->members.next; at != &env->members; at = at->next) {
+        struct member *member = container_of(at, struct member, in_env);
+        if (!atomic_exchange(&member->handle_closed, true))
+            return member;
+    }
+    return NULL;
+}
+
+/* A constructor that blocks has not given its handle out: its call ends, and it frees the handle itself. */
+static void end_openings(struct coney_stream_env *env)
+{
+    for (struct list *at = env->members.next; at != &env->members;) {
+        struct member *member = container_of(at, struct member, in_env);
+        at = at->next;
+        if (member->opening == NULL)
+            continue;
+        member_end(member, member->state == MEMBER_DECLARING);
+        at = env->members.next;
+    }
+}
+
+static void close_begin(struct op *op)
+{
+    struct env_op *closing = of_op(op);
+    struct coney_stream_env *env = closing->env;
+    env->closing = op;
+    if (env->opening != NULL)
+        op_end(env->opening, CONEY_ECLOSED, 0, 0, "the environment is being closed");
+    env->opening = NULL;
+    for (struct member *member = next_to_close(env); member != NULL; member = next_to_close(env))
+        close_member(closing, member);
+    end_openings(env);
+    env_went_on(env);
+}
+
+static void fail_all_conns(struct coney_stream_env *env)
+{
+    while (!list_empty(&env->conns))
+        conn_fail(container_of(env->conns.next, struct conn, in_env), CONEY_ECLOSED, 0, "the environment was closed");
+}
+
+static void end_closing(struct coney_stream_env *env, coney_status status)
+{
+    struct op *op = env->closing;
+    env->closing = NULL;
+    requests_fail(&env->control_queue, CONEY_ECLOSED, "the environment was closed");
+    op_end(op, status, 0, of_op(op)->unconfirmed, NULL);
+}
+
+/* One look at what is left; runs by itself, so that nothing of what went on is still on the stack. */
+static void step_closing(struct task *task)
+{
+    struct coney_stream_env *env = container_of(task, struct coney_stream_env, close_task);
+    if (env->closing == NULL || of_op(env->closing)->children > 0 || !list_empty(&env->members))
+        return;
+    if (list_empty(&env->conns)) {
+        end_closing(env, CONEY_OK);
+        return;
+    }
+    for (struct list *at = env->conns.next, *next = at->next; at != &env->conns; at = next, next = at->next)
+        conn_close(container_of(at, struct conn, in_env));
+}
+
+void env_went_on(struct coney_stream_env *env)
+{
+    if (env->closing != NULL)
+        loop_post(env->loop, &env->close_task);
+}
+
+/* The deadline passed: whatever is left ends now. */
+static void close_expire(struct op *op)
+{
+    struct coney_stream_env *env = of_op(op)->env;
+    while (!list_empty(&env->members)) {
+        struct member *member = container_of(env->members.next, struct member, in_env);
+        member_end(member, false);
+    }
+    fail_all_conns(env);
+    end_closing(env, CONEY_ETIMEDOUT);
+}
+
+static void close_free(struct op *op)
+{
+    struct env_op *closing = of_op(op);
+    struct coney_stream_env *env = closing->env;
+    bool waited = closing->waited;
+    free(closing);
+    if (!waited)
+        tear_down_elsewhere(env);
+    env_unref(env);
+}
+
+coney_status coney_stream_env_close(coney_stream_env **handle, coney_call *call)
+{
+    struct coney_stream_env *env = handle != NULL ? *handle : NULL;
+    if (env == NULL)
+        return CONEY_OK;
+    if (env->fork != fork_generation()) {
+        *handle = NULL; /* the parent's threads may hold any of its locks: nothing of the copy can be freed safely */
+        return op_refuse(call, CONEY_EFORKED, "%s", coney_status_text(CONEY_EFORKED));
+    }
+    struct env_op *closing = env_op_new(env, call, close_begin, close_free);
+    if (closing == NULL)
+        return CONEY_ENOMEM;
+    *handle = NULL;
+    atomic_store(&env->open, CONEY_ECLOSED);
+    closing->op.expire = close_expire;
+    closing->op.detached = loop_is_current(env->loop) || dispatcher_is_current(env->dispatcher);
+    closing->waited = !closing->op.detached && (call == NULL || call->on_done == NULL);
+    bool waited = closing->waited;
+    coney_status status = op_run(&closing->op, call, env->settings.call_deadline);
+    if (waited && status == CONEY_OK)
+        tear_down(env);
+    else if (waited)
+        tear_down_elsewhere(env); /* a handler may still be running */
+    return status;
+}
+
+/* Statistics ------------------------------------------------------------------------------------------------------ */
+
+coney_status coney_stream_env_get_stats(const coney_stream_env *env, coney_stream_env_stats *stats)
+{
+    if (env == NULL || stats == NULL)
+        return CONEY_EINVAL;
+    *stats = (coney_stream_env_stats){
+        .connections = counter_get(&env->connections),
+        .connections_made = counter_get(&env->connections_made),
+        .connections_lost = counter_get(&env->connections_lost),
+        .producers = counter_get(&env->producers),
+        .consumers = counter_get(&env->consumers),
+        .bytes_in = counter_get(&env->bytes_in),
+        .bytes_out = counter_get(&env->bytes_out),
+        .memory_out = pool_out(env->pool),
+        .memory_idle = pool_idle(env->pool),
+    };
+    return CONEY_OK;
+}

@@ -1,0 +1,133 @@
+/* frames.c: what arrives on a connection: confirms and chunks to their members, answers to their requests, the rest to the connection. */
+#include "base/text.h"
+#include "base/time.h"
+#include "stream/conn.h"
+#include "stream/consumer.h"
+#include "stream/producer.h"
+
+static void protocol_error(struct conn *conn, coney_bytes body, const char *field)
+{
+    char text[TEXT_CAP];
+    text_print(text, sizeof text, "%s sent a %s frame of %zu bytes whose field %s is not what the stream protocol allows",
+               conn->name, stream_key_name(stream_body_key(body)), body.len, field);
+    conn_fail(conn, CONEY_EPROTOCOL, 0, text);
+}
+
+static void metadata_update(struct conn *conn, const struct stream_frame *frame)
+{
+    coney_bytes stream = frame->metadata_update.stream;
+    struct list affected;
+    list_init(&affected);
+    for (struct list *at = conn->members.next, *next = at->next; at != &conn->members; at = next, next = at->next) {
+        struct member *member = container_of(at, struct member, in_conn);
+        if (!bytes_equal(stream, coney_bytes_str(member->stream)))
+            continue;
+        list_remove(at);
+        list_append(&affected, at);
+    }
+    while (!list_empty(&affected)) {
+        struct list *at = affected.next;
+        list_remove(at);
+        list_append(&conn->members, at);
+        member_stream_gone(container_of(at, struct member, in_conn), frame->metadata_update.code);
+    }
+}
+
+/* The broker asks to end the connection: answered at once, since after some causes it reads nothing more. */
+static void server_close(struct conn *conn, const struct stream_frame *frame)
+{
+    struct coney_stream_env *env = conn->env;
+    char reason[160];
+    text_from_wire(reason, sizeof reason, frame->close.reason);
+    uint16_t code = frame->close.code;
+    coney_status status = status_of_code(code);
+    conn->close_status = status == CONEY_OK || status == CONEY_EBROKER ? CONEY_ELOST : status;
+    conn->close_code = code;
+    const char *advice = code == STREAM_CODE_FRAME_TOO_LARGE ? ": offer a larger frame_max, here and in the broker" : "";
+    text_print(conn->close_text, sizeof conn->close_text, "%s closed the connection: %s (code %u)%s", conn->name, reason,
+               (unsigned)code, advice);
+    env_event(env,
+              &(coney_event){.type = CONEY_EVENT_SERVER_CLOSE, .status = conn->close_status, .code = code, .node = conn->name},
+              "%s", conn->close_text);
+    struct stream_frame answer = {
+        .key = STREAM_CLOSE, .version = 1, .response = true, .code = STREAM_CODE_OK, .correlation = frame->correlation};
+    conn_send(conn, &answer);
+    char text[sizeof conn->close_text];
+    memcpy(text, conn->close_text, sizeof text);
+    conn_fail(conn, conn->close_status, code, text);
+}
+
+/* A consumer that is not single active was never asked for: the broker is told that nothing changes. */
+static void consumer_update(struct conn *conn, const struct stream_frame *frame)
+{
+    struct stream_frame answer = {.key = STREAM_CONSUMER_UPDATE,
+                                  .version = 1,
+                                  .response = true,
+                                  .code = STREAM_CODE_OK,
+                                  .correlation = frame->correlation,
+                                  .consumer_update_answer.offset.type = STREAM_OFFSET_NONE};
+    conn_send(conn, &answer);
+}
+
+static void other_frame(struct conn *conn, coney_bytes body)
+{
+    struct stream_frame frame;
+    const char *field = stream_decode(body, STREAM_FROM_SERVER, &frame);
+    if (field != NULL) {
+        protocol_error(conn, body, field);
+        return;
+    }
+    if (frame.key == STREAM_HEARTBEAT)
+        return;
+    if (frame.key == STREAM_CLOSE && !frame.response) {
+        server_close(conn, &frame);
+        return;
+    }
+    if (conn->state == CONN_CONNECTING) {
+        conn_login_frame(conn, &frame);
+        return;
+    }
+    if (frame.key == STREAM_CREDIT) {
+        struct member *member = conn->by_id[frame.credit_answer.subscription];
+        if (member != NULL && conn->purpose == PURPOSE_CONSUME && conn->state == CONN_READY)
+            consumer_credit_refused(member, frame.code);
+    } else if (frame.response) {
+        if (frame.key == STREAM_CLOSE && conn->state == CONN_CLOSING)
+            conn_fail(conn, CONEY_ECLOSED, 0, "");
+        else if (!request_answered(conn, &frame))
+            protocol_error(conn, body, "frame.correlation");
+    } else if (frame.key == STREAM_METADATA_UPDATE) {
+        metadata_update(conn, &frame);
+    } else if (frame.key == STREAM_CONSUMER_UPDATE) {
+        consumer_update(conn, &frame);
+    } else if (frame.key == STREAM_PUBLISH_ERROR) {
+        struct member *member = conn->by_id[frame.publish_error.publisher];
+        if (member != NULL && conn->purpose == PURPOSE_PUBLISH)
+            producer_refused(member, frame.publish_error.errors);
+    } else {
+        protocol_error(conn, body, "frame.key");
+    }
+}
+
+void conn_frame(struct conn *conn, struct block *block, const uint8_t *at, size_t len)
+{
+    coney_bytes body = stream_frame_body(at, len);
+    uint16_t key = stream_body_key(body);
+    const char *field = NULL;
+    if (key == STREAM_PUBLISH_CONFIRM && conn->purpose == PURPOSE_PUBLISH && conn->state != CONN_CONNECTING) {
+        struct stream_publish_confirm confirm;
+        field = confirm_read(body, &confirm);
+        if (field == NULL && conn->by_id[confirm.publisher] != NULL)
+            producer_confirmed(conn->by_id[confirm.publisher], confirm.ids);
+    } else if (key == STREAM_DELIVER && conn->purpose == PURPOSE_CONSUME && conn->state != CONN_CONNECTING) {
+        struct stream_deliver deliver;
+        field = deliver_read(body, &deliver);
+        if (field == NULL && conn->by_id[deliver.subscription] != NULL)
+            field = consumer_received(conn->by_id[deliver.subscription], block, &deliver);
+    } else {
+        other_frame(conn, body);
+        return;
+    }
+    if (field != NULL)
+        protocol_error(conn, body, field);
+}

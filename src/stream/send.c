@@ -1,0 +1,210 @@
+/* send.c: the sending side of a producer: what runs for each message, on the user's threads. */
+#include "base/time.h"
+#include "proto/amqp10/data.h"
+#include "proto/amqp10/message.h"
+#include "stream/producer.h"
+
+#define SHORT_DATA_BYTES 5 /* around a body of up to 255 bytes: see amqp10_data_size */
+#define LONG_DATA_BYTES 8
+
+void producer_set_limits(struct coney_stream_producer *producer)
+{
+    producer->body_limit = 0;
+    if (atomic_load(&producer->open) != CONEY_OK || producer->ids != IDS_OURS || producer->max_entry <= PUBLISH_ENTRY_BYTES)
+        return;
+    size_t largest = producer->max_entry - PUBLISH_ENTRY_BYTES;
+    if (largest >= UINT8_MAX + 1 + LONG_DATA_BYTES)
+        producer->body_limit = largest - LONG_DATA_BYTES + 1;
+    else if (largest >= SHORT_DATA_BYTES)
+        producer->body_limit = (largest - SHORT_DATA_BYTES < UINT8_MAX ? largest - SHORT_DATA_BYTES : UINT8_MAX) + 1;
+}
+
+/* One visit to the outbox: from the lock to its release. */
+struct visit {
+    struct coney_stream_producer *producer;
+    bool tell;   /* the loop must be told that there is something to send */
+    bool waited; /* a reference is held: the producer may have been closed while this thread waited */
+    int64_t deadline;
+};
+
+static struct visit enter(struct coney_stream_producer *producer)
+{
+    lock_acquire(&producer->outbox.lock);
+    return (struct visit){.producer = producer};
+}
+
+static void leave(struct visit *visit)
+{
+    struct coney_stream_producer *producer = visit->producer;
+    if (visit->tell) /* under the lock, so that it comes before whatever a close posts */
+        loop_post(producer->member.env->loop, &producer->send_task);
+    lock_release(&producer->outbox.lock);
+    if (visit->waited)
+        member_unref(&producer->member);
+}
+
+static coney_status wait_for_room(struct visit *visit, size_t size)
+{
+    struct coney_stream_producer *producer = visit->producer;
+    struct outbox *outbox = &producer->outbox;
+    coney_loop *loop = producer->member.env->loop;
+    if (producer->enqueue_timeout < 0 || loop_is_current(loop)) {
+        producer->wants_room = true;
+        return CONEY_EAGAIN;
+    }
+    if (!visit->waited) {
+        member_ref(&producer->member);
+        visit->waited = true;
+        visit->deadline = time_after(time_now(), producer->enqueue_timeout);
+    }
+    if (visit->tell) {
+        visit->tell = false;
+        loop_post(loop, &producer->send_task);
+    }
+    if (!loop_is_stepped_here(loop))
+        return outbox_wait(outbox, size, visit->deadline, &producer->open);
+    lock_release(&outbox->lock);
+    loop_wait_and_step(loop, visit->deadline);
+    lock_acquire(&outbox->lock);
+    return time_now() < visit->deadline || outbox_has_room(outbox, size) ? CONEY_OK : CONEY_ETIMEDOUT;
+}
+
+/* The closer look: CONEY_OK when an entry of `size` bytes may be appended now. */
+static coney_status look_closer(struct visit *visit, size_t size, enum ids ids)
+{
+    struct coney_stream_producer *producer = visit->producer;
+    for (;;) {
+        coney_status status = (coney_status)atomic_load(&producer->open);
+        if (status != CONEY_OK)
+            return status;
+        if (producer->ids != IDS_UNDECIDED && producer->ids != ids)
+            return CONEY_EINVAL;
+        if (producer->max_entry > 0 && size > producer->max_entry)
+            return CONEY_ETOOBIG;
+        if (outbox_has_room(&producer->outbox, size)) {
+            producer->ids = ids;
+            producer->outbox.ids_given = ids == IDS_GIVEN;
+            producer_set_limits(producer);
+            return CONEY_OK;
+        }
+        status = wait_for_room(visit, size);
+        if (status != CONEY_OK)
+            return status;
+    }
+}
+
+/* The publishing id of the message that is appended next, unless the user gives one. */
+static uint64_t own_id(const struct coney_stream_producer *producer)
+{
+    return atomic_load_explicit(&producer->id_base, memory_order_relaxed) +
+           atomic_load_explicit(&producer->outbox.tail, memory_order_relaxed);
+}
+
+static coney_status append_body(struct visit *visit, coney_bytes body, uint64_t tag, uint8_t flags)
+{
+    struct coney_stream_producer *producer = visit->producer;
+    struct outbox *outbox = &producer->outbox;
+    size_t data = amqp10_data_size(body.len);
+    size_t size = PUBLISH_ENTRY_BYTES + data;
+    if (__builtin_expect(body.len >= producer->body_limit || !outbox_has_room(outbox, size), 0)) {
+        coney_status status = body.len > UINT32_MAX ? CONEY_ETOOBIG : look_closer(visit, size, IDS_OURS);
+        if (status != CONEY_OK)
+            return status;
+    }
+    struct slot *slot = outbox_append(outbox, size, tag, flags);
+    if (slot == NULL)
+        return CONEY_ENOMEM;
+    amqp10_data_write(publish_entry_write(slot->entry, own_id(producer), (uint32_t)data), body);
+    visit->tell |= outbox_commit(outbox, size);
+    return CONEY_OK;
+}
+
+coney_status coney_stream_send(coney_stream_producer *producer, coney_bytes body, uint64_t tag)
+{
+    if (producer == NULL)
+        return CONEY_EINVAL;
+    if (producer->fork != fork_generation())
+        return CONEY_EFORKED;
+    struct visit visit = enter(producer);
+    coney_status status = append_body(&visit, body, tag, 0);
+    leave(&visit);
+    return status;
+}
+
+coney_status coney_stream_send_batch(coney_stream_producer *producer, const coney_bytes *bodies, size_t count,
+                                     uint64_t first_tag, size_t *accepted)
+{
+    if (accepted != NULL)
+        *accepted = 0;
+    if (producer == NULL || (bodies == NULL && count > 0))
+        return CONEY_EINVAL;
+    if (producer->fork != fork_generation())
+        return CONEY_EFORKED;
+    struct visit visit = enter(producer);
+    coney_status status = CONEY_OK;
+    size_t done = 0;
+    while (done < count && (status = append_body(&visit, bodies[done], first_tag + done, 0)) == CONEY_OK)
+        done++;
+    leave(&visit);
+    if (accepted != NULL)
+        *accepted = done;
+    return status;
+}
+
+static coney_status append_message(struct visit *visit, const coney_stream_message *message, size_t data)
+{
+    struct coney_stream_producer *producer = visit->producer;
+    struct outbox *outbox = &producer->outbox;
+    size_t size = PUBLISH_ENTRY_BYTES + data;
+    coney_status status = look_closer(visit, size, message->has_publishing_id ? IDS_GIVEN : IDS_OURS);
+    if (status != CONEY_OK)
+        return status;
+    if (message->has_publishing_id && message->publishing_id < atomic_load_explicit(&producer->last_id, memory_order_relaxed))
+        return CONEY_EINVAL;
+    struct slot *slot = outbox_append(outbox, size, message->tag, 0);
+    if (slot == NULL)
+        return CONEY_ENOMEM;
+    uint64_t id = message->has_publishing_id ? message->publishing_id : own_id(producer);
+    uint8_t *at = publish_entry_write(slot->entry, id, (uint32_t)data);
+    if (message->message != NULL)
+        amqp10_message_write(message->message, at);
+    else
+        amqp10_data_write(at, message->body);
+    if (message->has_publishing_id)
+        atomic_store_explicit(&producer->last_id, id, memory_order_relaxed);
+    visit->tell |= outbox_commit(outbox, size);
+    return CONEY_OK;
+}
+
+coney_status coney_stream_send_message_sized(coney_stream_producer *producer, const coney_stream_message *message, size_t size)
+{
+    coney_stream_message copy = {0};
+    if (producer == NULL || message == NULL || options_copy(&copy, sizeof copy, message, size, NULL) != CONEY_OK)
+        return CONEY_EINVAL;
+    if (producer->fork != fork_generation())
+        return CONEY_EFORKED;
+    size_t data = 0;
+    if (copy.message != NULL) {
+        coney_status status = amqp10_message_size(copy.message, &data, NULL);
+        if (status != CONEY_OK)
+            return status;
+    } else {
+        data = amqp10_data_size(copy.body.len);
+    }
+    if (data > UINT32_MAX - PUBLISH_ENTRY_BYTES)
+        return CONEY_ETOOBIG;
+    struct visit visit = enter(producer);
+    coney_status status = append_message(&visit, &copy, data);
+    leave(&visit);
+    return status;
+}
+
+coney_status producer_send_for(struct coney_stream_producer *producer, coney_bytes body, struct op *op)
+{
+    struct visit visit = enter(producer);
+    coney_status status = append_body(&visit, body, (uint64_t)(uintptr_t)op, SLOT_WAITED);
+    if (status == CONEY_OK)
+        op_ref(op);
+    leave(&visit);
+    return status;
+}
