@@ -5,7 +5,8 @@
  *
  * Reading: bytes go into pool blocks and each whole frame is handed over as a view of its block, which the receiver may keep by
  * block_ref. A frame that does not fit its block moves to a larger one; how much is taken on a size field's word follows from the
- * largest frame that really arrived before (twice that, 64 KiB at first), so that a lying peer costs no memory.
+ * largest frame that really arrived before (twice that, 64 KiB at first), so that a lying peer costs no memory. A link that waits
+ * between two frames holds no block.
  *
  * Writing: two kinds. Control bytes (requests, credits, heartbeats) are copied into a queue. Bulk data stays where it is: when the
  * socket can take more, the link asks its owner for slices and writes control bytes first, then the slices, in one writev.

@@ -70,8 +70,8 @@ bool loop_has_thread(const coney_loop *loop);
 /* For a blocking call on a loop that the user steps: waits for readiness until `deadline`, then steps once. */
 void loop_wait_and_step(coney_loop *loop, int64_t deadline);
 
-/* The thread that made the last step of a user's loop (at first the one that made the loop), or the loop's own thread: is it this one? A blocking call on it must step
- * the loop itself, or be refused inside a step (loop_is_current). */
+/* Is this the thread that made the last step of a user's loop (at first the one that made the loop), or the loop's own thread?
+ * A blocking call on it must step the loop itself, or be refused inside a step (loop_is_current). */
 bool loop_is_stepped_here(const coney_loop *loop);
 
 #endif
