@@ -69,6 +69,14 @@ static coney_status wait_for_room(struct visit *visit, size_t size)
     return time_now() < visit->deadline || outbox_has_room(outbox, size) ? CONEY_OK : CONEY_ETIMEDOUT;
 }
 
+/* The first message says whose ids this handle uses. */
+static void decide_ids(struct coney_stream_producer *producer, enum ids ids)
+{
+    producer->ids = ids;
+    producer->outbox.ids_given = ids == IDS_GIVEN;
+    producer_set_limits(producer);
+}
+
 /* The closer look: CONEY_OK when an entry of `size` bytes may be appended now. */
 static coney_status look_closer(struct visit *visit, size_t size, enum ids ids)
 {
@@ -82,9 +90,8 @@ static coney_status look_closer(struct visit *visit, size_t size, enum ids ids)
         if (producer->max_entry > 0 && size > producer->max_entry)
             return CONEY_ETOOBIG;
         if (outbox_has_room(&producer->outbox, size)) {
-            producer->ids = ids;
-            producer->outbox.ids_given = ids == IDS_GIVEN;
-            producer_set_limits(producer);
+            if (producer->ids == IDS_UNDECIDED)
+                decide_ids(producer, ids);
             return CONEY_OK;
         }
         status = wait_for_room(visit, size);
