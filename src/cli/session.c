@@ -58,7 +58,7 @@ static void on_event(void *ctx, const coney_event *event)
     struct session *s = ctx;
     enum weight weight = weight_of(event->type);
     if (s->settings->verbose || weight != STEP)
-        complain(0, "%s: %s", coney_event_name(event->type), event->text);
+        complain(0, "%s", event->text);
     if (weight != STEP)
         atomic_store(&s->lost, true);
     if (weight == END)
