@@ -87,6 +87,18 @@ static bool add_segment(struct outbox *o, size_t size)
     return true;
 }
 
+/* Sums that cannot overflow: `max_bytes` may be UINT64_MAX. */
+bool outbox_look_for_room(struct outbox *o, size_t size)
+{
+    uint64_t pending = outbox_pending(o); /* first: what left before this head is in `released` */
+    uint64_t bytes = outbox_pending_bytes(o);
+    uint64_t appended = atomic_load_explicit(&o->appended, memory_order_relaxed);
+    uint64_t left = bytes < o->max_bytes ? o->max_bytes - bytes : 0;
+    o->tail_most = atomic_load_explicit(&o->tail, memory_order_relaxed) - pending + o->max_messages;
+    o->appended_most = left < UINT64_MAX - appended ? appended + left : UINT64_MAX;
+    return pending == 0 || (pending < o->max_messages && size <= left);
+}
+
 bool outbox_extend(struct outbox *o, size_t size)
 {
     if (o->page_at == NULL && !add_page(o))
@@ -379,7 +391,7 @@ uint64_t outbox_advance(struct outbox *o)
     if (head == from)
         return 0;
     uint64_t released = atomic_load_explicit(&o->released, memory_order_relaxed) + bytes;
-    atomic_store_explicit(&o->released, released, memory_order_relaxed);
+    atomic_store_explicit(&o->released, released, memory_order_release);
     atomic_store(&o->head, head);
     if (o->cursor < head)
         o->cursor = head;

@@ -48,9 +48,11 @@ struct outbox {
     struct slot *page_at;      /* the slot for `tail`; NULL: its page must be had first, and then `end` is `at` */
     _Atomic uint64_t tail;     /* number of the next slot */
     _Atomic uint64_t appended; /* bytes appended in all */
-    struct block *youngest;    /* the segment that `at` is in; NULL: there is none */
+    uint64_t tail_most; /* up to here there is room, whatever the loop has done since the senders last looked at `head` */
+    uint64_t appended_most;
+    struct block *youngest; /* the segment that `at` is in; NULL: there is none */
 
-    /* Written by outbox_init only. They also keep what the senders write and what the loop writes out of each other's cache lines. */
+    /* Constant while there are messages. They also keep what the senders write and what the loop writes out of each other's cache lines. */
     uint64_t max_messages;
     uint64_t max_bytes;
     bool ids_given; /* publishing ids are the user's: found by search */
@@ -79,21 +81,28 @@ void outbox_free(struct outbox *o);
 
 /* The sender's side (lock held) ----------------------------------------------------------------------------------- */
 
+/* Messages in hand and their bytes. Without the lock, on any thread: a snapshot (the older end is read first, so it is never negative). */
 static inline uint64_t outbox_pending(const struct outbox *o)
 {
-    return atomic_load_explicit(&o->tail, memory_order_relaxed) - atomic_load_explicit(&o->head, memory_order_seq_cst);
+    uint64_t head = atomic_load_explicit(&o->head, memory_order_seq_cst);
+    return atomic_load_explicit(&o->tail, memory_order_relaxed) - head;
 }
 
 static inline uint64_t outbox_pending_bytes(const struct outbox *o)
 {
-    return atomic_load_explicit(&o->appended, memory_order_relaxed) - atomic_load_explicit(&o->released, memory_order_relaxed);
+    uint64_t released = atomic_load_explicit(&o->released, memory_order_acquire);
+    return atomic_load_explicit(&o->appended, memory_order_relaxed) - released;
 }
 
+/* The slow half of outbox_has_room: looks how far the head has come meanwhile. */
+bool outbox_look_for_room(struct outbox *o, size_t size);
+
 /* True when a message of `size` encoded bytes passes neither bound. */
-static inline bool outbox_has_room(const struct outbox *o, size_t size)
+static inline bool outbox_has_room(struct outbox *o, size_t size)
 {
-    uint64_t pending = outbox_pending(o); /* first: what left before this head is in `released` */
-    return pending < o->max_messages && (outbox_pending_bytes(o) + size <= o->max_bytes || pending == 0);
+    uint64_t tail = atomic_load_explicit(&o->tail, memory_order_relaxed);
+    uint64_t appended = atomic_load_explicit(&o->appended, memory_order_relaxed);
+    return __builtin_expect(tail < o->tail_most && appended + size <= o->appended_most, 1) || outbox_look_for_room(o, size);
 }
 
 /* The slow half of outbox_append: gets the segment or page that is missing. False: memory is out, what is in hand has not changed. */

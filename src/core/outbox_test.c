@@ -352,6 +352,7 @@ struct waiter {
     _Atomic int open;
     atomic_bool waits;
     coney_status status;
+    bool in_time; /* it did not end by its deadline */
 };
 
 static void *wait_for_room(void *arg)
@@ -359,7 +360,9 @@ static void *wait_for_room(void *arg)
     struct waiter *w = arg;
     lock_acquire(&w->o->lock);
     atomic_store(&w->waits, true);
-    w->status = outbox_wait(w->o, 20, time_now() + 20 * CONEY_SECOND, &w->open);
+    int64_t deadline = time_now() + 20 * CONEY_SECOND;
+    w->status = outbox_wait(w->o, 20, deadline, &w->open);
+    w->in_time = time_now() < deadline;
     lock_release(&w->o->lock);
     return NULL;
 }
@@ -386,6 +389,7 @@ static void a_waiting_sender_is_woken_by_room(void **state)
     assert_non_null(outbox_settle(&box->o, 0));
     outbox_advance(&box->o);
     pthread_join(thread, NULL);
+    assert_true(w.in_time);
     assert_int_equal(w.status, CONEY_OK);
     box_free(box);
 }
@@ -400,6 +404,7 @@ static void a_waiting_sender_is_released_by_close(void **state)
     atomic_store(&w.open, CONEY_ECLOSED);
     outbox_wake(&box->o);
     pthread_join(thread, NULL);
+    assert_true(w.in_time);
     assert_int_equal(w.status, CONEY_ECLOSED);
     box_free(box);
 }
