@@ -11,7 +11,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* How long the end waits for messages without one coming. */
+/* How long the end waits for confirmations, and then for messages without one coming. */
+#define PATIENCE (10 * CONEY_SECOND)
 #define DRAIN (5 * CONEY_SECOND)
 
 struct latency {
@@ -46,9 +47,12 @@ static coney_settle on_message(void *ctx, const coney_stream_delivery *delivery)
 
 static void put_line(const struct histogram *h, const char *what)
 {
-    printf("%s %8" PRIu64 " messages  average %9.3f ms  p50 %9.3f  p99 %9.3f  p99.9 %9.3f  max %9.3f\n", what, h->count,
-           (double)histogram_average(h) / 1e6, (double)histogram_percentile(h, 0.5) / 1e6,
-           (double)histogram_percentile(h, 0.99) / 1e6, (double)histogram_percentile(h, 0.999) / 1e6, (double)h->max / 1e6);
+    printf("%s %8" PRIu64 " messages", what, h->count);
+    if (h->count > 0)
+        printf("  average %9.3f ms  p50 %9.3f  p99 %9.3f  p99.9 %9.3f  max %9.3f", (double)histogram_average(h) / 1e6,
+               (double)histogram_percentile(h, 0.5) / 1e6, (double)histogram_percentile(h, 0.99) / 1e6,
+               (double)histogram_percentile(h, 0.999) / 1e6, (double)h->max / 1e6);
+    putchar('\n');
     output_flush();
 }
 
@@ -164,6 +168,7 @@ static int run(struct latency *l)
         code = open_both(l);
     if (code == EXIT_DONE) {
         code = measure(l);
+        sending_flush(l->producer, PATIENCE);
         coney_stream_producer_close(&l->producer, NULL);
         drain(l);
         report(l);

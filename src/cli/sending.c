@@ -51,3 +51,12 @@ coney_status sending_one(coney_stream_producer *producer, coney_bytes body, uint
     while (status == CONEY_ETIMEDOUT && !stop_asked());
     return status;
 }
+
+void sending_flush(coney_stream_producer *producer, int64_t timeout)
+{
+    coney_status status = CONEY_ETIMEDOUT;
+    for (int64_t left = timeout; left > 0 && status == CONEY_ETIMEDOUT && !stop_asked(); left -= SENDING_PATIENCE) {
+        coney_call call = {.deadline = left < SENDING_PATIENCE ? left : SENDING_PATIENCE};
+        status = coney_stream_producer_flush(producer, &call);
+    }
+}

@@ -27,4 +27,7 @@ uint64_t outcomes_lost(const struct outcomes *o);
  * end, which is CONEY_ETIMEDOUT. */
 coney_status sending_one(coney_stream_producer *producer, coney_bytes body, uint64_t tag);
 
+/* Waits for the outcomes of all that was sent: up to `timeout` nanoseconds, or until the run is to end. */
+void sending_flush(coney_stream_producer *producer, int64_t timeout);
+
 #endif

@@ -65,19 +65,10 @@ static void on_event(void *ctx, const coney_event *event)
         stop_ask();
 }
 
-static void on_log(void *ctx, coney_log_level level, const char *text)
-{
-    (void)ctx;
-    (void)level;
-    complain(0, "%s", text);
-}
-
 int session_open(struct session *s, const struct settings *settings)
 {
     *s = (struct session){.settings = settings, .stream = settings->stream};
     coney_stream_env_options options = {.name = "coney", .on_event = on_event, .event_ctx = s};
-    if (settings->verbose)
-        options.on_log = on_log;
     coney_call call = {0};
     s->env = coney_stream_env_open(settings->uri, &options, &call);
     if (s->env == NULL)

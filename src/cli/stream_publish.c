@@ -80,8 +80,8 @@ static int publish(struct publish *p, int fd)
     if (p->producer == NULL)
         return complain(EXIT_FAILED, "%s", call.text);
     int code = send_all(p, fd);
-    call.deadline = p->settings->timeout;
-    coney_stream_producer_close(&p->producer, &call);
+    sending_flush(p->producer, p->settings->timeout);
+    coney_stream_producer_close(&p->producer, NULL);
     uint64_t confirmed = atomic_load(&p->outcomes.confirmed);
     if (p->settings->verbose)
         complain(0, "%" PRIu64 " of %" PRIu64 " messages were confirmed", confirmed, p->sent);
