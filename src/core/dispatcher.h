@@ -9,8 +9,8 @@
  * When may a lane be freed? It must not be woken any more, and:
  * - a lane of a dispatcher: once lane_stop has returned true outside its `run`.
  * - a lane on a loop: after lane_stop, from a task that was posted (loop_post) to the same loop: its own task may still be in the loop's hands.
- * - a `run` that finds its lane closed by its own handler posts such a task to the loop; the task calls lane_stop once more, which waits for no
- *   more than the return of that `run`.
+ * - a lane that is stopped while it runs, from the loop or by its own handler: from `ended`, which is posted to the loop when that `run` has
+ *   ended; lane_stop then returns true at once.
  */
 #ifndef CONEY_CORE_DISPATCHER_H
 #define CONEY_CORE_DISPATCHER_H

@@ -306,6 +306,51 @@ static void stop_from_inside_does_not_wait_and_the_run_sees_it(void **state)
     dispatcher_stop(d);
 }
 
+struct end_task {
+    struct task task;
+    struct lane *lane;
+    unsigned runs;
+    bool stopped_at_once;
+};
+
+static void note_end(struct task *task)
+{
+    struct end_task *end = container_of(task, struct end_task, task);
+    end->runs++;
+    end->stopped_at_once = lane_stop(end->lane, 0);
+}
+
+static void when_a_run_has_ended_on_a_stopped_lane_the_loop_is_told_once(void **state)
+{
+    (void)state;
+    struct dispatcher *d = start();
+    coney_loop *loop = coney_loop_new();
+    assert_non_null(loop);
+    struct probe p;
+    probe_init(&p, d, loop);
+    struct end_task end = {.task = {.run = note_end}, .lane = &p.lane};
+    p.lane.ended = &end.task;
+    lane_wake(&p.lane);
+    assert_true(count_wait(&p.ended, 1));
+    pass_through(d);
+    coney_loop_step(loop);
+    assert_int_equal(end.runs, 0); /* it was not stopped */
+    p.held = true;
+    lane_wake(&p.lane);
+    assert_true(count_wait(&p.begun, 2));
+    assert_false(lane_stop(&p.lane, 0));
+    count_add(&p.passes, 2);
+    int64_t deadline = time_now() + DEADLINE;
+    while (end.runs == 0 && time_now() < deadline)
+        loop_wait_and_step(loop, deadline);
+    assert_int_equal(end.runs, 1);
+    assert_true(end.stopped_at_once);
+    coney_loop_step(loop);
+    assert_int_equal(end.runs, 1);
+    coney_loop_free(&loop);
+    dispatcher_stop(d);
+}
+
 static void a_dispatcher_stops_although_its_lanes_have_more_to_do(void **state)
 {
     (void)state;
@@ -603,6 +648,7 @@ int main(void)
         cmocka_unit_test(stop_gives_up_at_its_deadline_and_the_lane_is_stopped_all_the_same),
         cmocka_unit_test(stop_from_another_thread_waits_for_the_run),
         cmocka_unit_test(stop_from_inside_does_not_wait_and_the_run_sees_it),
+        cmocka_unit_test(when_a_run_has_ended_on_a_stopped_lane_the_loop_is_told_once),
         cmocka_unit_test(a_dispatcher_stops_although_its_lanes_have_more_to_do),
         cmocka_unit_test(a_forked_child_frees_the_dispatcher_and_does_not_wait),
         cmocka_unit_test(a_lane_without_a_dispatcher_runs_inside_the_step_in_which_it_was_woken),
