@@ -11,16 +11,25 @@ struct pass {
     sem_t done;
 };
 
-static coney_settle count_message(void *ctx, const coney_stream_delivery *delivery)
+/* Apart, so that the handler of every other message saves no registers. */
+__attribute__((noinline, cold)) static coney_settle first_or_last(struct pass *pass)
 {
-    struct pass *pass = ctx;
-    if (pass->messages == 0)
+    if (pass->messages == 1)
         pass->start = now_ns();
-    pass->bytes += delivery->body.len;
-    if (++pass->messages == pass->count) {
+    if (pass->messages == pass->count) {
         pass->end = now_ns();
         sem_post(&pass->done);
     }
+    return CONEY_ACK;
+}
+
+static coney_settle count_message(void *ctx, const coney_stream_delivery *delivery)
+{
+    struct pass *pass = ctx;
+    pass->bytes += delivery->body.len;
+    uint64_t messages = ++pass->messages;
+    if (messages == 1 || messages == pass->count)
+        return first_or_last(pass);
     return CONEY_ACK;
 }
 

@@ -60,13 +60,6 @@ coney_stream_consumer *side_consumer(coney_stream_env *env, const char *stream, 
     return consumer;
 }
 
-void side_send(coney_stream_producer *producer, coney_bytes body, uint64_t tag)
-{
-    coney_status status = coney_stream_send(producer, body, tag);
-    if (status != CONEY_OK)
-        die("send: %s", coney_status_text(status));
-}
-
 void side_flush(coney_stream_producer *producer)
 {
     coney_call call = {.deadline = 60 * CONEY_SECOND};

@@ -19,10 +19,16 @@ void side_create(coney_stream_env *env, const char *stream);
 void side_delete(coney_stream_env *env, const char *stream);
 coney_stream_producer *side_producer(coney_stream_env *env, const char *stream, const coney_stream_producer_options *options);
 coney_stream_consumer *side_consumer(coney_stream_env *env, const char *stream, const coney_stream_consumer_options *options);
-void side_send(coney_stream_producer *producer, coney_bytes body, uint64_t tag);
 void side_flush(coney_stream_producer *producer);
 void side_close_producer(coney_stream_producer **producer);
 void side_close_consumer(coney_stream_consumer **consumer);
+
+static inline void side_send(coney_stream_producer *producer, coney_bytes body, uint64_t tag)
+{
+    coney_status status = coney_stream_send(producer, body, tag);
+    if (status != CONEY_OK)
+        die("send: %s", coney_status_text(status));
+}
 
 /* Waits until a handler has posted `done`, two minutes at most. */
 void side_await(sem_t *done);
