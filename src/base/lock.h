@@ -19,10 +19,16 @@ struct lock {
 void lock_wait(struct lock *lock);
 void lock_wake(struct lock *lock);
 
-static inline void lock_acquire(struct lock *lock)
+/* False when another thread holds it: lock_wait then takes it. */
+static inline bool lock_try(struct lock *lock)
 {
     uint32_t free = 0;
-    if (!atomic_compare_exchange_strong_explicit(&lock->state, &free, 1, memory_order_acquire, memory_order_relaxed))
+    return atomic_compare_exchange_strong_explicit(&lock->state, &free, 1, memory_order_acquire, memory_order_relaxed);
+}
+
+static inline void lock_acquire(struct lock *lock)
+{
+    if (!lock_try(lock))
         lock_wait(lock);
 }
 

@@ -108,6 +108,14 @@ static inline bool outbox_has_room(struct outbox *o, size_t size)
 /* The slow half of outbox_append: gets the segment or page that is missing. False: memory is out, what is in hand has not changed. */
 bool outbox_extend(struct outbox *o, size_t size);
 
+/* True when a message of `size` encoded bytes passes neither bound and outbox_append has nothing to get for it. */
+static inline bool outbox_is_ready(const struct outbox *o, size_t size)
+{
+    uint64_t tail = atomic_load_explicit(&o->tail, memory_order_relaxed);
+    uint64_t appended = atomic_load_explicit(&o->appended, memory_order_relaxed);
+    return tail < o->tail_most && appended + size <= o->appended_most && (size_t)(o->end - o->at) >= size;
+}
+
 /* Makes room for the encoded bytes (at least 1) of one message and its slot (tag, entry, size, SLOT_OPEN, flags). The caller writes the entry
  * at slot->entry and then calls outbox_commit, or drops the matter. NULL: memory is out. The caller has checked outbox_has_room. */
 static inline struct slot *outbox_append(struct outbox *o, size_t size, uint64_t tag, uint8_t flags)
@@ -136,9 +144,10 @@ static inline bool outbox_commit(struct outbox *o, size_t size)
     }
     atomic_store_explicit(&o->appended, atomic_load_explicit(&o->appended, memory_order_relaxed) + size, memory_order_relaxed);
     atomic_store_explicit(&o->tail, tail, memory_order_release);
-    bool tell = !o->scheduled;
+    if (__builtin_expect(o->scheduled, 1))
+        return false;
     o->scheduled = true;
-    return tell;
+    return true;
 }
 
 /* Waits for room for `size` bytes until `deadline`; the lock is released meanwhile. `open` is looked at first and after each wake:
@@ -189,6 +198,19 @@ static inline struct slot *outbox_settle(struct outbox *o, uint64_t number)
     slot->state = SLOT_SETTLED;
     if (__builtin_expect(number >= o->cursor, 0) && number >= o->careful)
         o->careful = number + 1;
+    return slot;
+}
+
+/* The same for what the wire says: a number that was not taken for writing cannot be meant. `head` and `cursor` are the outbox's own, which a
+ * loop over many numbers reads once. */
+static inline struct slot *outbox_settle_taken(const struct outbox *o, uint64_t number, uint64_t head, uint64_t cursor)
+{
+    if (__builtin_expect(number - head >= cursor - head, 0))
+        return NULL;
+    struct slot *slot = outbox_slot(o, number);
+    if (__builtin_expect(slot->state != SLOT_OPEN, 0))
+        return NULL;
+    slot->state = SLOT_SETTLED;
     return slot;
 }
 

@@ -37,32 +37,42 @@ static inline void report(struct coney_stream_producer *producer, const struct s
         producer->on_outcome(producer->ctx, outcome);
 }
 
-/* The slot that an id from the wire speaks of. Not one that was never taken for writing: nobody can confirm that. */
-static inline struct slot *settle_by_id(struct outbox *outbox, uint64_t id_base, uint64_t id)
+/* The number of the slot that an id from the wire speaks of; of no slot in hand if it speaks of none. */
+static inline uint64_t number_of_id(const struct coney_stream_producer *producer, uint64_t id)
 {
-    uint64_t number = outbox->ids_given ? outbox_find(outbox, id) : id - id_base;
-    if (number >= outbox->cursor)
-        return NULL;
-    return outbox_settle(outbox, number);
+    if (producer->outbox.ids_given)
+        return outbox_find(&producer->outbox, id);
+    return id - atomic_load_explicit(&producer->id_base, memory_order_relaxed);
+}
+
+/* Settles and reports every id. `given` is a constant: for coney's own ids a subtraction finds the slot, which is what runs for each message.
+ * No callback moves head or cursor. */
+static inline __attribute__((always_inline)) uint64_t confirm_each(struct coney_stream_producer *producer, struct list_iter it, bool given)
+{
+    const struct outbox *outbox = &producer->outbox;
+    uint64_t id_base = atomic_load_explicit(&producer->id_base, memory_order_relaxed);
+    uint64_t head = atomic_load_explicit(&outbox->head, memory_order_relaxed);
+    uint64_t cursor = outbox->cursor;
+    coney_outcome outcome = {.status = CONEY_OK};
+    uint64_t confirmed = 0;
+    uint64_t id;
+    while (list_next_id(&it, &id)) {
+        uint64_t number = given ? outbox_find(outbox, id) : id - id_base;
+        const struct slot *slot = outbox_settle_taken(outbox, number, head, cursor);
+        if (__builtin_expect(slot == NULL, 0))
+            continue;
+        confirmed++;
+        report(producer, slot, id, &outcome);
+    }
+    return confirmed;
 }
 
 void producer_confirmed(struct member *member, struct stream_list ids)
 {
     struct coney_stream_producer *producer = container_of(member, struct coney_stream_producer, member);
-    struct outbox *outbox = &producer->outbox;
-    uint64_t id_base = atomic_load_explicit(&producer->id_base, memory_order_relaxed);
-    coney_outcome outcome = {.status = CONEY_OK};
-    uint64_t confirmed = 0;
-    member_ref(member);
     struct list_iter it = list_iter_of(ids);
-    uint64_t id;
-    while (list_next_id(&it, &id)) {
-        const struct slot *slot = settle_by_id(outbox, id_base, id);
-        if (slot == NULL)
-            continue;
-        confirmed++;
-        report(producer, slot, id, &outcome);
-    }
+    member_ref(member);
+    uint64_t confirmed = producer->outbox.ids_given ? confirm_each(producer, it, true) : confirm_each(producer, it, false);
     counter_add(&producer->confirmed, confirmed);
     producer_settled(producer);
     member_unref(member);
@@ -86,6 +96,8 @@ static bool means_gone(uint16_t code)
 void producer_refused(struct member *member, struct stream_list errors)
 {
     struct coney_stream_producer *producer = container_of(member, struct coney_stream_producer, member);
+    const struct outbox *outbox = &producer->outbox;
+    uint64_t head = atomic_load_explicit(&outbox->head, memory_order_relaxed);
     coney_outcome outcome = {.status = CONEY_EREFUSED};
     uint16_t gone = 0;
     member_ref(member);
@@ -96,7 +108,7 @@ void producer_refused(struct member *member, struct stream_list errors)
             gone = error.code;
             continue;
         }
-        const struct slot *slot = settle_by_id(&producer->outbox, atomic_load(&producer->id_base), error.id);
+        const struct slot *slot = outbox_settle_taken(outbox, number_of_id(producer, error.id), head, outbox->cursor);
         if (slot == NULL)
             continue;
         outcome.code = error.code;

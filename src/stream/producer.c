@@ -137,7 +137,7 @@ static void active(struct member *member)
     bool call = producer->wants_room;
     producer->wants_room = false;
     lock_release(&outbox->lock);
-    cond_wake_all(&outbox->room);
+    outbox_wake(outbox);
     if (shrunk)
         producer_refuse_oversized(producer, limit);
     if (member->state != MEMBER_ACTIVE)
@@ -170,7 +170,7 @@ static void shut(struct coney_stream_producer *producer, coney_status status)
         atomic_store(&producer->open, status);
     producer_set_limits(producer);
     lock_release(&outbox->lock);
-    cond_wake_all(&outbox->room);
+    outbox_wake(outbox);
 }
 
 static void dead(struct member *member, coney_status status, uint32_t code, const char *text)

@@ -18,18 +18,25 @@ static inline size_t amqp10_data_size(size_t body_len)
     return body_len + (body_len <= UINT8_MAX ? 5 : 8);
 }
 
+/* Each writes what stands before a body of this length, the first for one of up to 255 bytes, and returns where the body goes. */
+static inline uint8_t *amqp10_data_short_head(uint8_t *at, size_t body_len)
+{
+    store32(at, AMQP10_DATA_SHORT);
+    at[4] = (uint8_t)body_len;
+    return at + 5;
+}
+
+static inline uint8_t *amqp10_data_long_head(uint8_t *at, size_t body_len)
+{
+    store32(at, AMQP10_DATA_LONG);
+    store32(at + 4, (uint32_t)body_len);
+    return at + 8;
+}
+
 /* Writes amqp10_data_size(body.len) bytes and returns where they end. */
 static inline uint8_t *amqp10_data_write(uint8_t *at, coney_bytes body)
 {
-    if (body.len <= UINT8_MAX) {
-        store32(at, AMQP10_DATA_SHORT);
-        at[4] = (uint8_t)body.len;
-        at += 5;
-    } else {
-        store32(at, AMQP10_DATA_LONG);
-        store32(at + 4, (uint32_t)body.len);
-        at += 8;
-    }
+    at = body.len <= UINT8_MAX ? amqp10_data_short_head(at, body.len) : amqp10_data_long_head(at, body.len);
     if (body.len > 0)
         memcpy(at, body.data, body.len);
     return at + body.len;
