@@ -148,26 +148,35 @@ latency_reports_and_sums_up() {
 interrupted_latency_sums_up_and_is_0() {
     for signal in INT TERM; do
         fresh
-        rm -f "$scratch/out"
-        "$coney" latency --stream "$stream" --period 50ms --report 100ms --duration 1h >"$scratch/out" 2>"$scratch/err" &
+        begins "$coney" latency --stream "$stream" --period 50ms --report 100ms --duration 1h
         await filled "$scratch/out"
         kill -$signal $!
-        wait $!
+        ends 0
         matches "$(tail -1 "$scratch/out")" '^summary +[1-9]'
-        same "$(<"$scratch/err")" ''
+        same "$err" ''
     done
 }
 
 interrupted_consume_keeps_what_it_wrote() {
     fresh
     seq 5 | "$coney" stream publish "$stream"
-    "$coney" stream consume "$stream" --name reader --from first >"$scratch/out" &
+    begins "$coney" stream consume "$stream" --name reader --from first
     await filled "$scratch/out"
     kill -INT $!
-    wait $!
+    ends 0
     seq 6 7 | "$coney" stream publish "$stream"
     "$coney" stream consume "$stream" --name reader --idle 1s >>"$scratch/out"
     same "$(<"$scratch/out")" "$(seq 7)"
+}
+
+a_stream_that_is_deleted_ends_consume_with_1() {
+    fresh
+    echo one | "$coney" stream publish "$stream"
+    begins "$coney" stream consume "$stream" --from first
+    await filled "$scratch/out"
+    "$coney" stream delete "$stream"
+    ends 1
+    matches "$err" "'$stream' has ended: .*does not exist"
 }
 
 perf_sends_and_gets_what_count_says() {
@@ -199,12 +208,12 @@ published() {
 
 interrupted_perf_sums_up_and_is_0() {
     fresh
-    "$coney" perf stream --stream "$stream" --rate 1000 >"$scratch/out" 2>"$scratch/err" &
+    begins "$coney" perf stream --stream "$stream" --rate 1000
     await published
     kill -INT $!
-    wait $!
+    ends 0
     matches "$(<"$scratch/out")" 'not_confirmed +0'
-    same "$(<"$scratch/err")" ''
+    same "$err" ''
 }
 
 the_examples_publish_and_consume() {
@@ -212,17 +221,16 @@ the_examples_publish_and_consume() {
     "$coney" stream delete "$stream" --if-exists
     runs 0 "$CONEY_EXAMPLES/publish" "$stream" 1000 "$CONEY_URI"
     same "$out$err" ''
-    "$CONEY_EXAMPLES/consume" "$stream" audit "$CONEY_URI" >"$scratch/out" &
+    begins "$CONEY_EXAMPLES/consume" "$stream" audit "$CONEY_URI"
     await grep -q '^999: hello$' "$scratch/out"
     kill -TERM $!
-    wait $!
+    ends 0
     same "$(wc -l <"$scratch/out")" 1000
     "$CONEY_EXAMPLES/publish" "$stream" 1 "$CONEY_URI"
-    rm "$scratch/out"
-    "$CONEY_EXAMPLES/consume" "$stream" audit "$CONEY_URI" >"$scratch/out" &
+    begins "$CONEY_EXAMPLES/consume" "$stream" audit "$CONEY_URI"
     await filled "$scratch/out"
     kill -TERM $!
-    wait $!
+    ends 0
     matches "$(<"$scratch/out")" '^100[1-9]: hello$' # the stored offset takes an offset, too
 }
 

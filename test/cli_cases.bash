@@ -18,6 +18,19 @@ runs() {
     [[ $code == "$expected" ]] || fail "$* returned $code and not $expected: $err"
 }
 
+# Starts a command beside the case, with $scratch/out and $scratch/err empty; `ends CODE` is how it must end.
+begins() {
+    rm -f "$scratch/out" "$scratch/err"
+    "$@" >"$scratch/out" 2>"$scratch/err" </dev/null &
+}
+
+ends() {
+    local code=0
+    wait $! || code=$?
+    err=$(<"$scratch/err")
+    [[ $code == "$1" ]] || fail "it returned $code and not $1: $err"
+}
+
 fail() {
     echo "    $1" >&2
     exit 1
