@@ -31,8 +31,10 @@ static void subscribed(void *ctx, coney_status status, const struct stream_frame
     struct member *member = ctx;
     if (status == CONEY_OK)
         member_active(member);
+    else if (answer != NULL)
+        member_refused(member, answer->code);
     else
-        member_failed(member, status, answer != NULL ? answer->code : 0, text, answer == NULL);
+        member_failed(member, status, 0, text, true);
 }
 
 static void subscribe(struct member *member)
@@ -91,8 +93,10 @@ static void got_stored_offset(void *ctx, coney_status status, const struct strea
     }
     if (status == CONEY_OK || status == CONEY_ENOOFFSET)
         pin_next(member);
+    else if (answer != NULL)
+        member_refused(member, answer->code);
     else
-        member_failed(member, status, answer != NULL ? answer->code : 0, text, false);
+        member_failed(member, status, 0, text, false);
 }
 
 static void declare(struct member *member)

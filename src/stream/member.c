@@ -167,7 +167,7 @@ static void placed(struct member *member, const struct stream_metadata_answer *a
     member_failed(member, CONEY_EUNAVAILABLE, 0, text, false);
 }
 
-static void stream_refused(struct member *member, uint16_t code)
+void member_refused(struct member *member, uint16_t code)
 {
     const struct settings *settings = &member->env->settings;
     coney_status status = status_of_code(code);
@@ -176,11 +176,16 @@ static void stream_refused(struct member *member, uint16_t code)
         text_print(text, sizeof text, "stream '%s' does not exist (virtual host '%s'): create it first, or check the name",
                    member->stream, settings->vhost);
     else if (status == CONEY_EACCESS)
-        text_print(text, sizeof text, "user '%s' has no permission for stream '%s' (virtual host '%s')", settings->user,
-                   member->stream, settings->vhost);
+        text_print(text, sizeof text, "user '%s' has no permission for a %s of stream '%s' (virtual host '%s')", settings->user,
+                   member->kind->noun, member->stream, settings->vhost);
+    else if (status == CONEY_EPRECONDITION)
+        text_print(text, sizeof text,
+                   "the broker takes no such %s of stream '%s': its name is in use on this connection, or the node is short of "
+                   "disk space",
+                   member->kind->noun, member->stream);
     else
-        text_print(text, sizeof text, "stream '%s' cannot be used now: %s (code %u)", member->stream, stream_code_name(code),
-                   (unsigned)code);
+        text_print(text, sizeof text, "stream '%s' cannot be used by a %s now: %s (code %u)", member->stream,
+                   member->kind->noun, stream_code_name(code), (unsigned)code);
     member_failed(member, status == CONEY_OK ? CONEY_EUNAVAILABLE : status, code, text, false);
 }
 
@@ -199,10 +204,10 @@ static void located(void *ctx, coney_status status, const struct stream_frame *a
         if (placement.code == STREAM_CODE_OK)
             placed(member, &answer->metadata_answer, &placement);
         else
-            stream_refused(member, placement.code);
+            member_refused(member, placement.code);
         return;
     }
-    stream_refused(member, STREAM_CODE_STREAM_NOT_AVAILABLE);
+    member_refused(member, STREAM_CODE_STREAM_NOT_AVAILABLE);
 }
 
 static void locate(struct member *member)

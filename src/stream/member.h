@@ -74,6 +74,9 @@ void member_failed(struct member *member, coney_status status, uint32_t code, co
 /* The user closed it, or the environment: leaves the connection; nothing is tried any more. `held` as above. Calls no callback but `lost`. */
 void member_end(struct member *member, bool held);
 
+/* The same when the broker has answered with this code: the text says what it means and what to do. The id is free. */
+void member_refused(struct member *member, uint16_t code);
+
 /* Ends the member like a failure after which nothing will help. */
 void member_give_up(struct member *member, coney_status status, const char *text, bool held);
 

@@ -83,8 +83,10 @@ static void declared(void *ctx, coney_status status, const struct stream_frame *
     struct member *member = ctx;
     if (status == CONEY_OK)
         member_active(member);
+    else if (answer != NULL)
+        member_refused(member, answer->code);
     else
-        member_failed(member, status, answer != NULL ? answer->code : 0, text, answer == NULL);
+        member_failed(member, status, 0, text, true);
 }
 
 static void send_declare(struct member *member)
@@ -101,10 +103,12 @@ static void send_declare(struct member *member)
 static void got_sequence(void *ctx, coney_status status, const struct stream_frame *answer, const char *text)
 {
     struct member *member = ctx;
-    if (status != CONEY_OK) {
-        member_failed(member, status, answer != NULL ? answer->code : 0, text, false);
+    if (status != CONEY_OK && answer != NULL)
+        member_refused(member, answer->code);
+    else if (status != CONEY_OK)
+        member_failed(member, status, 0, text, false);
+    if (status != CONEY_OK)
         return;
-    }
     of(member)->id_base = answer->query_publisher_sequence_answer.sequence + 1;
     send_declare(member);
 }
