@@ -33,6 +33,14 @@ static inline uint64_t load64(const uint8_t *p)
     return __builtin_bswap64(v);
 }
 
+/* Whether the four bytes are those of `v`, a constant: compared as they stand, which spares the swap. */
+static inline bool are32(const uint8_t *p, uint32_t v)
+{
+    uint32_t raw;
+    memcpy(&raw, p, sizeof raw);
+    return raw == __builtin_bswap32(v);
+}
+
 static inline void store16(uint8_t *p, uint16_t v)
 {
     v = __builtin_bswap16(v);

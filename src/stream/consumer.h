@@ -37,7 +37,6 @@ struct coney_stream_chunk {
     struct coney_stream_consumer *consumer;
     struct chunk_walk walk;
     struct chunk chunk;
-    uint64_t skip_below;
     uint64_t messages; /* that the handler has taken */
     uint64_t bytes;
 };

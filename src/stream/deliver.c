@@ -7,15 +7,17 @@
 
 #include <libdeflate.h>
 
+/* Member by member: a copy of the two as one would wait for the stores that made them. */
 static inline void set_message(coney_stream_delivery *delivery, const struct chunk_entry *entry)
 {
+    coney_bytes encoded = coney_bytes_of(entry->data.data, entry->data.len);
     delivery->offset = entry->offset;
-    delivery->encoded = entry->data;
-    delivery->attempt = 0;
-    if (__builtin_expect(amqp10_data_only(entry->data, &delivery->body), 1))
+    delivery->encoded.data = encoded.data;
+    delivery->encoded.len = encoded.len;
+    if (__builtin_expect(amqp10_data_only(encoded, &delivery->body), 1))
         delivery->body_kind = CONEY_BODY_DATA;
     else
-        delivery->body_kind = amqp10_body_find(entry->data, &delivery->body);
+        delivery->body_kind = amqp10_body_find(encoded, &delivery->body);
 }
 
 static void wake_loop(struct coney_stream_consumer *consumer)
@@ -23,16 +25,15 @@ static void wake_loop(struct coney_stream_consumer *consumer)
     loop_post(consumer->member.env->loop, &consumer->task);
 }
 
-/* What the entry's messages could not be read for is told by the loop, once for those that it did not get round to yet. */
-static void skip_unreadable(struct coney_stream_consumer *consumer, const struct chunk_entry *entry, const char *why)
+/* Why messages were passed over is told by the loop, once for those that it did not get round to yet. */
+static void skip_unreadable(struct coney_stream_consumer *consumer, uint64_t offset, uint32_t records, const char *why, bool compressed)
 {
-    static const char *const compressions[] = {"", "gzip", "snappy", "lz4", "zstd"};
-    uint64_t skipped = entry->records > 0 ? entry->records : 1;
+    uint64_t skipped = records > 0 ? records : 1;
     lock_acquire(&consumer->lock);
     if (consumer->unreadable.count == 0) {
-        consumer->unreadable.offset = entry->offset;
-        consumer->unreadable.why = why != NULL ? why : compressions[entry->compression <= 4 ? entry->compression : 0];
-        consumer->unreadable.compressed = why == NULL;
+        consumer->unreadable.offset = offset;
+        consumer->unreadable.why = why;
+        consumer->unreadable.compressed = compressed;
     }
     consumer->unreadable.count += skipped;
     lock_release(&consumer->lock);
@@ -40,40 +41,35 @@ static void skip_unreadable(struct coney_stream_consumer *consumer, const struct
     wake_loop(consumer);
 }
 
-/* The next message of the chunk that was asked for. */
-static enum chunk_item next_message(struct coney_stream_consumer *consumer, struct chunk_walk *walk, uint64_t skip_below,
-                                    coney_stream_delivery *delivery)
+static const char *compression_name(uint8_t compression)
 {
-    struct chunk_entry entry;
+    static const char *const names[] = {"", "gzip", "snappy", "lz4", "zstd"};
+    return compression < sizeof names / sizeof names[0] ? names[compression] : names[0];
+}
+
+/* The next message of the chunk, past what cannot be read. Inlined and with nothing passed by address, so that a walk and an entry that are
+ * locals of the caller's stay in registers. */
+static inline __attribute__((always_inline)) enum chunk_item next_message(struct coney_stream_consumer *consumer, struct chunk_walk *walk,
+                                                                          struct chunk_entry *entry)
+{
     for (;;) {
-        enum chunk_item item = chunk_next(walk, &entry);
-        if (__builtin_expect(item == CHUNK_MESSAGE, 1)) {
-            if (__builtin_expect(entry.offset < skip_below, 0))
-                continue;
-            set_message(delivery, &entry);
-            return item;
-        }
+        enum chunk_item item = chunk_next(walk, entry);
         if (item == CHUNK_COMPRESSED)
-            skip_unreadable(consumer, &entry, NULL);
+            skip_unreadable(consumer, entry->offset, entry->records, compression_name(entry->compression), true);
         else if (item == CHUNK_DAMAGED)
-            skip_unreadable(consumer, &entry, walk->field);
+            skip_unreadable(consumer, entry->offset, entry->records, walk->field, false);
         else
             return item;
     }
 }
 
-/* Counts for a stretch of messages, kept in registers while it lasts. */
-struct tally {
-    uint64_t messages;
-    uint64_t bytes;
-    uint64_t acked;
-};
-
-static void flush_tally(struct coney_stream_consumer *consumer, const struct tally *tally)
+/* Passes over what the first chunk of a subscription holds before the offset that was asked for. */
+static void skip_unwanted(struct chunk_walk *walk, uint64_t wanted)
 {
-    counter_add(&consumer->messages, tally->messages);
-    counter_add(&consumer->bytes, tally->bytes);
-    counter_add(&consumer->acked, tally->acked);
+    struct chunk_entry entry;
+    enum chunk_item item = CHUNK_MESSAGE;
+    while (walk->offset < wanted && item != CHUNK_END && item != CHUNK_BROKEN)
+        item = chunk_next(walk, &entry);
 }
 
 static inline void done_until(struct coney_stream_consumer *consumer, uint64_t position)
@@ -81,15 +77,19 @@ static inline void done_until(struct coney_stream_consumer *consumer, uint64_t p
     atomic_store_explicit(&consumer->position, position, memory_order_release);
 }
 
-static void count_towards_store(struct coney_stream_consumer *consumer, uint64_t messages)
+static void store_soon(struct coney_stream_consumer *consumer)
 {
-    if (consumer->until_store > messages) {
-        consumer->until_store -= messages;
-        return;
-    }
     consumer->until_store = (uint64_t)consumer->options.store_every;
     atomic_store(&consumer->store_due, true);
     wake_loop(consumer);
+}
+
+static void count_towards_store(struct coney_stream_consumer *consumer, uint64_t messages)
+{
+    if (consumer->until_store > messages)
+        consumer->until_store -= messages;
+    else
+        store_soon(consumer);
 }
 
 static void hold_until(struct coney_stream_consumer *consumer, coney_settle how)
@@ -138,50 +138,98 @@ static bool must_hold(struct coney_stream_consumer *consumer)
     return false;
 }
 
-static enum portion hand_over_messages(struct coney_stream_consumer *consumer)
+/* Gives the handler the message at hand, again if it wants it again. Returns true when the message is done with; false when it is held. */
+static bool settle_message(struct coney_stream_consumer *consumer, coney_settle how)
+{
+    while (how != CONEY_ACK && !settle_otherwise(consumer, how)) {
+        if (must_hold(consumer))
+            return false;
+        counter_add(&consumer->messages, 1);
+        how = consumer->options.on_message(consumer->options.ctx, &consumer->delivery);
+        if (how == CONEY_ACK)
+            counter_add(&consumer->acked, 1);
+    }
+    consumer->delivery.attempt = 0;
+    return true;
+}
+
+/* The message after which the last portion stopped; true when there was none or it is done with now. */
+static bool settle_held(struct coney_stream_consumer *consumer)
+{
+    if (!consumer->has_message)
+        return true;
+    if (must_hold(consumer) || consumer_keeps_too_much(consumer))
+        return false;
+    counter_add(&consumer->messages, 1);
+    counter_add(&consumer->bytes, consumer->delivery.encoded.len);
+    coney_settle how = consumer->options.on_message(consumer->options.ctx, &consumer->delivery);
+    if (how == CONEY_ACK)
+        counter_add(&consumer->acked, 1);
+    if (!settle_message(consumer, how))
+        return false;
+    consumer->has_message = false;
+    done_until(consumer, consumer->delivery.offset + 1);
+    count_towards_store(consumer, 1);
+    return true;
+}
+
+static inline void message_done(struct coney_stream_consumer *consumer, uint64_t position)
+{
+    done_until(consumer, position);
+    if (__builtin_expect(--consumer->until_store == 0, 0))
+        store_soon(consumer);
+}
+
+/* What runs for each message: 49 instructions without the handler. Not inlined, which would leave it short of registers. */
+static __attribute__((noinline)) enum portion hand_over_messages(struct coney_stream_consumer *consumer)
 {
     coney_settle (*on_message)(void *, const coney_stream_delivery *) = consumer->options.on_message;
     void *ctx = consumer->options.ctx;
     coney_stream_delivery *delivery = &consumer->delivery;
-    uint64_t skip_below = consumer->current.skip_below;
-    struct tally tally = {0};
-    enum portion portion = PORTION_HELD;
-    for (;;) {
-        if (!consumer->has_message) {
-            enum chunk_item item = next_message(consumer, &consumer->walk, skip_below, delivery);
-            if (item != CHUNK_MESSAGE) {
-                portion = item == CHUNK_END ? PORTION_DONE : PORTION_BROKEN;
-                break;
-            }
+    struct chunk_walk walk = consumer->walk;
+    struct chunk_entry entry;
+    uint64_t messages = 0;
+    uint64_t bytes = 0;
+    uint64_t otherwise = 0;
+    enum chunk_item item;
+    while ((item = next_message(consumer, &walk, &entry)) == CHUNK_MESSAGE) {
+        set_message(delivery, &entry);
+        if (__builtin_expect(lane_is_stopped(&consumer->lane), 0)) {
+            consumer->has_message = true;
+            break;
         }
-        consumer->has_message = true;
-        if (__builtin_expect(lane_is_stopped(&consumer->lane) || consumer->retry_at != 0 || consumer->kept_bytes != 0, 0))
-            if (must_hold(consumer) || consumer_keeps_too_much(consumer))
-                break;
-        tally.messages++;
-        tally.bytes += delivery->encoded.len;
+        messages++;
+        bytes += entry.data.len;
         coney_settle how = on_message(ctx, delivery);
-        if (__builtin_expect(how == CONEY_ACK && consumer->kept_now == NULL, 1))
-            tally.acked++;
-        else if (!settle_otherwise(consumer, how))
+        if (__builtin_expect(how == CONEY_ACK, 1)) {
+            message_done(consumer, walk.offset);
             continue;
-        consumer->has_message = false;
-        done_until(consumer, delivery->offset + 1);
-        if (__builtin_expect(--consumer->until_store == 0, 0)) {
-            consumer->until_store = 1;
-            count_towards_store(consumer, 1);
         }
+        otherwise++;
+        consumer->has_message = !settle_message(consumer, how);
+        if (consumer->has_message)
+            break;
+        message_done(consumer, walk.offset);
+        if (consumer_keeps_too_much(consumer))
+            break;
     }
-    flush_tally(consumer, &tally);
-    return portion;
+    consumer->walk = walk;
+    counter_add(&consumer->messages, messages);
+    counter_add(&consumer->bytes, bytes);
+    counter_add(&consumer->acked, messages - otherwise);
+    if (item == CHUNK_MESSAGE)
+        return PORTION_HELD;
+    return item == CHUNK_END ? PORTION_DONE : PORTION_BROKEN;
 }
 
 bool coney_stream_chunk_next(coney_stream_chunk *chunk, coney_stream_delivery *delivery)
 {
-    if (next_message(chunk->consumer, &chunk->walk, chunk->skip_below, &chunk->consumer->delivery) != CHUNK_MESSAGE)
+    struct chunk_entry entry;
+    if (next_message(chunk->consumer, &chunk->walk, &entry) != CHUNK_MESSAGE)
         return false;
-    chunk->consumer->delivery.attempt = chunk->consumer->chunk_attempt;
     *delivery = chunk->consumer->delivery;
+    delivery->attempt = chunk->consumer->chunk_attempt;
+    set_message(delivery, &entry);
     chunk->messages++;
     chunk->bytes += delivery->encoded.len;
     return true;
@@ -203,13 +251,14 @@ static enum portion hand_over_chunk(struct coney_stream_consumer *consumer)
         return PORTION_HELD;
     struct coney_stream_chunk chunk = {
         .consumer = consumer,
-        .walk = chunk_walk_of(&consumer->chunk),
+        .walk = consumer->walk,
         .chunk = consumer->chunk,
-        .skip_below = consumer->current.skip_below,
     };
     coney_settle how = consumer->options.on_chunk(consumer->options.ctx, &chunk);
-    struct tally tally = {.messages = chunk.messages, .bytes = chunk.bytes, .acked = how == CONEY_ACK ? chunk.messages : 0};
-    flush_tally(consumer, &tally);
+    counter_add(&consumer->messages, chunk.messages);
+    counter_add(&consumer->bytes, chunk.bytes);
+    if (how == CONEY_ACK)
+        counter_add(&consumer->acked, chunk.messages);
     if (how != CONEY_ACK && !settle_otherwise(consumer, how)) {
         consumer->chunk_attempt++;
         return PORTION_HELD;
@@ -242,6 +291,7 @@ static const char *open_chunk(struct coney_stream_consumer *consumer)
     if (!consumer->options.skip_crc && libdeflate_crc32(0, chunk->data.data, chunk->data.len) != chunk->crc)
         return "chunk.crc";
     consumer->walk = chunk_walk_of(chunk);
+    skip_unwanted(&consumer->walk, consumer->current.skip_below);
     consumer->delivery.timestamp = chunk->timestamp;
     consumer->delivery.committed_offset = consumer->current.committed;
     return NULL;
@@ -288,9 +338,13 @@ bool consumer_run(struct lane *lane)
     struct coney_stream_consumer *consumer = container_of(lane, struct coney_stream_consumer, lane);
     if (consumer_redeliver(consumer))
         return true;
-    if (lane_is_stopped(lane) || !next_chunk(consumer))
+    if (lane_is_stopped(lane) || !next_chunk(consumer) || consumer_keeps_too_much(consumer))
         return false;
-    enum portion portion = consumer->options.on_chunk != NULL ? hand_over_chunk(consumer) : hand_over_messages(consumer);
+    enum portion portion = PORTION_HELD;
+    if (consumer->options.on_chunk != NULL)
+        portion = hand_over_chunk(consumer);
+    else if (settle_held(consumer))
+        portion = hand_over_messages(consumer);
     switch (portion) {
     case PORTION_HELD:
         return consumer->retry_at == 0 && !lane_is_stopped(lane) && !consumer_keeps_too_much(consumer);

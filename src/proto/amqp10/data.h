@@ -48,12 +48,11 @@ static inline bool amqp10_data_only(coney_bytes entry, coney_bytes *body)
     const uint8_t *at = (const uint8_t *)entry.data;
     if (entry.len < 5)
         return false;
-    uint32_t head = load32(at);
-    if (head == AMQP10_DATA_SHORT && at[4] == entry.len - 5) {
+    if (are32(at, AMQP10_DATA_SHORT) && at[4] == entry.len - 5) {
         *body = coney_bytes_of(at + 5, entry.len - 5);
         return true;
     }
-    if (head == AMQP10_DATA_LONG && entry.len >= 8 && load32(at + 4) == entry.len - 8) {
+    if (are32(at, AMQP10_DATA_LONG) && entry.len >= 8 && load32(at + 4) == entry.len - 8) {
         *body = coney_bytes_of(at + 8, entry.len - 8);
         return true;
     }
