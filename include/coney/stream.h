@@ -86,7 +86,7 @@ typedef struct coney_stream_env_stats {
     uint64_t connections_lost;
     uint64_t producers; /* open now */
     uint64_t consumers;
-    uint64_t bytes_in; /* over all connections that have ended */
+    uint64_t bytes_in; /* over all connections there were */
     uint64_t bytes_out;
     uint64_t memory_out;  /* bytes of receive buffers and outboxes in use */
     uint64_t memory_idle; /* bytes kept for reuse */
@@ -241,8 +241,10 @@ CONEY_API coney_status coney_stream_send_wait(coney_stream_producer *producer, c
 /* Waits until every message accepted before this call has its outcome. */
 CONEY_API coney_status coney_stream_producer_flush(coney_stream_producer *producer, coney_call *call);
 
-/* Waits for outcomes up to the call's deadline; what has none then becomes CONEY_EUNKNOWN. Wakes senders with CONEY_ECLOSED.
- * call->value: how many messages were not confirmed in the life of this handle's close (unknown or refused while closing).
+/* Waits for outcomes up to the call's deadline; what has none then becomes CONEY_EUNKNOWN, and the close answers CONEY_ETIMEDOUT. It does not
+ * wait for a broker that cannot be reached: once an attempt to find a place again has failed, what is in hand becomes CONEY_EUNKNOWN and the
+ * close answers CONEY_ELOST (coney_stream_producer_flush waits). Wakes senders with CONEY_ECLOSED. The handle is closed whatever is answered.
+ * call->value: how many messages became CONEY_EUNKNOWN or were refused while it was closing.
  * Clears *producer; NULL there is harmless. When it has returned no callback runs any more (from a callback: none after that one). */
 CONEY_API coney_status coney_stream_producer_close(coney_stream_producer **producer, coney_call *call);
 

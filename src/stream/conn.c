@@ -181,6 +181,17 @@ static void on_written(void *ctx)
     link_want_write(conn->link);
 }
 
+/* Brings the environment's totals up to date. */
+static void count_bytes(struct conn *conn)
+{
+    uint64_t in = link_bytes_in(conn->link);
+    uint64_t out = link_bytes_out(conn->link);
+    counter_add(&conn->env->bytes_in, in - conn->counted_in);
+    counter_add(&conn->env->bytes_out, out - conn->counted_out);
+    conn->counted_in = in;
+    conn->counted_out = out;
+}
+
 /* Heartbeats ------------------------------------------------------------------------------------------------------ */
 
 static void set_tick(struct conn *conn)
@@ -205,6 +216,7 @@ static void tick(struct conn *conn)
         struct stream_frame heartbeat = {.key = STREAM_HEARTBEAT, .version = 1};
         conn_send(conn, &heartbeat);
     }
+    count_bytes(conn);
     conn->seen_in = in;
     conn->seen_out = link_bytes_out(conn->link);
     set_tick(conn);
@@ -288,7 +300,7 @@ static void on_frame(void *ctx, struct block *block, const uint8_t *at, size_t l
 
 static void on_read_end(void *ctx)
 {
-    (void)ctx;
+    count_bytes(ctx);
 }
 
 static void on_down(void *ctx, coney_status status, const char *text)
@@ -352,6 +364,8 @@ struct conn *conn_open(struct coney_stream_env *env, enum purpose purpose, const
 
 void conn_redial(struct conn *conn)
 {
+    count_bytes(conn);
+    conn->counted_in = conn->counted_out = 0;
     link_close(&conn->link, false);
     loop_timer_unset(conn->env->loop, &conn->timer);
     conn->link = dial(conn);
@@ -384,7 +398,7 @@ static void tell_end(struct conn *conn, enum conn_state was, coney_status status
         counter_set(&env->connections, counter_get(&env->connections) - 1);
         counter_add(&env->connections_lost, 1);
         env_event(env, &(coney_event){.type = CONEY_EVENT_DISCONNECTED, .status = status, .code = code, .node = conn->name},
-                  "lost the connection to %s: %s", conn->name, text);
+                  "lost a connection: %s", text);
     } else if (was == CONN_CONNECTING) {
         env_event(env, &(coney_event){.type = CONEY_EVENT_CONNECT_FAILED, .status = status, .code = code, .node = conn->name},
                   "%s", text);
@@ -404,8 +418,7 @@ void conn_fail(struct conn *conn, coney_status status, uint32_t code, const char
     loop_timer_unset(env->loop, &conn->timer);
     if (env->idle == conn)
         env->idle = NULL;
-    counter_add(&env->bytes_in, link_bytes_in(conn->link));
-    counter_add(&env->bytes_out, link_bytes_out(conn->link));
+    count_bytes(conn);
     link_close(&conn->link, true);
     for (struct list *at = list_take(&conn->ready); at != NULL;)
         at = list_take(&conn->ready);

@@ -58,6 +58,8 @@ struct conn {
     uint32_t heartbeat;
     uint64_t seen_in; /* bytes at the last tick */
     uint64_t seen_out;
+    uint64_t counted_in; /* of the link's bytes, in the environment's totals */
+    uint64_t counted_out;
     unsigned silent_ticks;
     bool has_versions;                      /* the broker is 3.11 or later */
     uint16_t versions[STREAM_KEY_LAST + 1]; /* highest version that it takes, 0 = not listed */

@@ -80,7 +80,7 @@ struct coney_stream_env {
     counter connections_lost;
     counter producers;
     counter consumers;
-    counter bytes_in; /* of connections that are gone */
+    counter bytes_in;
     counter bytes_out;
 };
 
