@@ -21,7 +21,7 @@ static void futex_wait(_Atomic uint32_t *word, uint32_t expected, const struct t
     syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, expected, until, NULL, FUTEX_BITSET_MATCH_ANY);
 }
 
-static void futex_wake(_Atomic uint32_t *word, int count)
+static void futex_wake(const _Atomic uint32_t *word, int count)
 {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
 }
@@ -69,10 +69,21 @@ bool cond_wait(struct cond *cond, struct lock *lock, int64_t deadline)
     return in_time;
 }
 
-void cond_wake_all(struct cond *cond)
+bool cond_turn(struct cond *cond)
 {
     if ((atomic_load_explicit(&cond->turn, memory_order_relaxed) & 1) == 0)
-        return;
+        return false;
     atomic_fetch_add_explicit(&cond->turn, 1, memory_order_relaxed);
+    return true;
+}
+
+void cond_wake_turned(const struct cond *cond)
+{
     futex_wake(&cond->turn, INT_MAX);
+}
+
+void cond_wake_all(struct cond *cond)
+{
+    if (cond_turn(cond))
+        cond_wake_turned(cond);
 }

@@ -49,4 +49,9 @@ bool cond_wait(struct cond *cond, struct lock *lock, int64_t deadline);
 /* Wakes everyone who waits. Call it with the lock held or after the change is visible. */
 void cond_wake_all(struct cond *cond);
 
+/* The same in two halves, so that who is woken does not run into the lock: cond_turn with the lock held says whether anybody waits, then, with
+ * the lock released, cond_wake_turned wakes them. It looks at nothing in memory: the cond may be gone by then. */
+bool cond_turn(struct cond *cond);
+void cond_wake_turned(const struct cond *cond);
+
 #endif
