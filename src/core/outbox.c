@@ -132,8 +132,10 @@ coney_status outbox_wait(struct outbox *o, size_t size, int64_t deadline, const 
 void outbox_wake(struct outbox *o)
 {
     lock_acquire(&o->lock);
+    bool wake = cond_turn(&o->room);
     lock_release(&o->lock);
-    cond_wake_all(&o->room);
+    if (wake)
+        cond_wake_turned(&o->room);
 }
 
 /* The loop's side: taking -------------------------------------------------------------------------------------------- */
