@@ -4,8 +4,8 @@
 /* A pass over the stream: the handler's until `done`. The clock runs from the first message to the last. */
 struct pass {
     uint64_t messages;
-    uint64_t bytes;
     uint64_t due; /* the next message whose time is taken: 1, then the last */
+    uint64_t bytes;
     uint64_t count;
     uint64_t start;
     uint64_t end;
