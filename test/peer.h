@@ -119,6 +119,9 @@ void peer_set_stream(struct peer *peer, const char *stream, uint16_t code);
 /* The nodes of Metadata (at most 8): `leader` is an index or PEER_NO_LEADER, the others are replicas. Default: itself. */
 void peer_set_nodes(struct peer *peer, const struct peer_node *nodes, size_t count, int leader);
 
+/* The name under which Open's answer presents this node. Default: the address that it listens on. */
+void peer_set_advertised(struct peer *peer, const char *host, uint16_t port);
+
 /* What QueryPublisherSequence answers for a reference, as if it had published before. */
 void peer_set_sequence(struct peer *peer, const char *stream, const char *reference, uint64_t sequence);
 
@@ -182,6 +185,9 @@ int64_t peer_credit(struct peer *peer, const char *stream);
 /* Live subscriptions and publishers of a stream. */
 size_t peer_subscriptions(struct peer *peer, const char *stream);
 size_t peer_publishers(struct peer *peer, const char *stream);
+
+/* Waits until the stream has neither; fails the test otherwise. */
+void peer_wait_gone(struct peer *peer, const char *stream);
 
 /* The connection of the youngest live subscription or publisher of the stream, or -1. */
 int peer_consumer_connection(struct peer *peer, const char *stream);

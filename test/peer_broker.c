@@ -105,6 +105,14 @@ void peer_set_nodes(struct peer *peer, const struct peer_node *nodes, size_t cou
     peer_unlock(peer);
 }
 
+void peer_set_advertised(struct peer *peer, const char *host, uint16_t port)
+{
+    peer_lock(peer);
+    snprintf(peer->advertised_host, sizeof peer->advertised_host, "%s", host);
+    peer->advertised_port = port;
+    peer_unlock(peer);
+}
+
 static bool knows_resolve(const struct peer *peer)
 {
     unsigned major = 0, minor = 0;
@@ -149,11 +157,12 @@ static void treat_sasl_authenticate(struct peer *peer, const struct peer_record 
 
 static void treat_open(struct peer *peer, const struct peer_record *record)
 {
+    bool itself = peer->advertised_host[0] == '\0';
     char port[8];
-    snprintf(port, sizeof port, "%u", peer->port);
-    uint8_t room[256];
+    snprintf(port, sizeof port, "%u", itself ? peer->port : peer->advertised_port);
+    uint8_t room[512];
     struct list_writer w = list_begin(room, sizeof room);
-    list_add_pair(&w, CONEY_STR("advertised_host"), peer_text(peer->host));
+    list_add_pair(&w, CONEY_STR("advertised_host"), peer_text(itself ? peer->host : peer->advertised_host));
     list_add_pair(&w, CONEY_STR("advertised_port"), peer_text(port));
     struct stream_frame answer = {0};
     assert_true(list_end(&w, &answer.open_answer.properties));

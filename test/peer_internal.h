@@ -123,6 +123,8 @@ struct peer {
     } nodes[PEER_NODES];
     size_t node_count; /* 0: itself */
     int leader;
+    char advertised_host[256]; /* "": itself */
+    uint16_t advertised_port;
     uint64_t resolved;
     struct feed feed;
 

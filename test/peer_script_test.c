@@ -309,5 +309,5 @@ int main(void)
         cmocka_unit_test(it_goes_down_and_comes_up_on_the_same_port),
         cmocka_unit_test(the_proxy_drops_corrupts_refuses_delays_and_cuts),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_tests(tests);
 }

@@ -138,6 +138,19 @@ void peer_wait_open(struct peer *peer, size_t count)
         fail_msg("the peer has %zu open connections, and waited for %zu", peer_open_connections(peer), count);
 }
 
+void peer_wait_gone(struct peer *peer, const char *stream)
+{
+    int64_t until = now_ms() + scaled_ms(SUPPORT_PATIENCE);
+    peer_lock(peer);
+    bool more = true;
+    while (peer_publishers(peer, stream) + peer_subscriptions(peer, stream) > 0 && more)
+        more = change_wait(peer, until);
+    size_t publishers = peer_publishers(peer, stream), subscriptions = peer_subscriptions(peer, stream);
+    peer_unlock(peer);
+    if (publishers + subscriptions > 0)
+        fail_msg("stream '%s' still has %zu publishers and %zu subscriptions", stream, publishers, subscriptions);
+}
+
 uint64_t peer_bytes_received(struct peer *peer)
 {
     peer_lock(peer);

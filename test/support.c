@@ -23,6 +23,13 @@ int64_t scaled_ns(int64_t ms)
     return scaled_ms(ms) * CONEY_MILLISECOND;
 }
 
+void tests_filter(void)
+{
+    const char *only = getenv("CONEY_TEST_ONLY");
+    if (only != NULL)
+        cmocka_set_test_filter(only);
+}
+
 /* Monitors ------------------------------------------------------------------------------------------------------- */
 
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
@@ -376,6 +383,26 @@ size_t events_count(struct events *events, coney_event_type type)
     return count;
 }
 
+size_t events_about(struct events *events, coney_event_type type, const char *name)
+{
+    size_t count = 0;
+    monitor_lock(&events->monitor);
+    for (size_t i = 0; i < events->count; i++)
+        count += events->all[i].type == type && strcmp(events->all[i].name, name) == 0;
+    monitor_unlock(&events->monitor);
+    return count;
+}
+
+bool events_say(struct events *events, const char *part)
+{
+    bool said = false;
+    monitor_lock(&events->monitor);
+    for (size_t i = 0; i < events->count && !said; i++)
+        said = strstr(events->all[i].text, part) != NULL;
+    monitor_unlock(&events->monitor);
+    return said;
+}
+
 void events_print(struct events *events)
 {
     monitor_lock(&events->monitor);
@@ -429,6 +456,14 @@ coney_status waited_call_wait(struct waited_call *call)
     coney_status status = call->answer.status;
     monitor_unlock(&call->monitor);
     return status;
+}
+
+size_t waited_call_count(struct waited_call *call)
+{
+    monitor_lock(&call->monitor);
+    size_t done = call->done;
+    monitor_unlock(&call->monitor);
+    return done;
 }
 
 void waited_call_free(struct waited_call *call)

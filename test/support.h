@@ -54,6 +54,11 @@ bool monitor_wait(struct monitor *monitor, int64_t until);
 
 void monitor_free(struct monitor *monitor);
 
+/* Runs a group of tests, or those alone that match the pattern in CONEY_TEST_ONLY ("SB_4?_*"). What main returns. */
+#undef run_tests /* cmocka has one of old */
+#define run_tests(tests) (tests_filter(), cmocka_run_group_tests(tests, NULL, NULL))
+void tests_filter(void);
+
 /* Outcomes ------------------------------------------------------------------------------------------------------- */
 
 struct outcome {
@@ -172,6 +177,10 @@ struct event events_wait(struct events *events, coney_event_type type, size_t n)
 bool events_reach(struct events *events, coney_event_type type, size_t count, int64_t ms);
 size_t events_count(struct events *events, coney_event_type type);
 
+/* How many of this type are about this stream; and whether any event's text contains `part`. */
+size_t events_about(struct events *events, coney_event_type type, const char *name);
+bool events_say(struct events *events, const char *part);
+
 /* Puts them on standard error, for a failing test. */
 void events_print(struct events *events);
 
@@ -193,6 +202,9 @@ coney_call *waited_call_of(struct waited_call *call, int64_t deadline);
 /* Waits for on_done and gives its status. */
 coney_status waited_call_wait(struct waited_call *call);
 bool waited_call_reach(struct waited_call *call, int64_t ms);
+/* How often on_done has run. */
+size_t waited_call_count(struct waited_call *call);
+
 void waited_call_free(struct waited_call *call);
 
 /* A blocking call with a deadline in ms (scaled). */
