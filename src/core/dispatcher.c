@@ -175,17 +175,22 @@ struct dispatcher *dispatcher_start(const char *name)
     return NULL;
 }
 
+void dispatcher_end(struct dispatcher *d)
+{
+    if (d == NULL || d->born != fork_generation())
+        return;
+    lock_acquire(&d->lock);
+    bool first = !d->ended;
+    d->ended = true;
+    lock_release(&d->lock);
+    cond_wake_all(&d->work);
+    if (first)
+        pthread_join(d->thread, NULL);
+}
+
 void dispatcher_stop(struct dispatcher *d)
 {
-    if (d == NULL)
-        return;
-    if (d->born == fork_generation()) {
-        lock_acquire(&d->lock);
-        d->ended = true;
-        lock_release(&d->lock);
-        cond_wake_all(&d->work);
-        pthread_join(d->thread, NULL);
-    }
+    dispatcher_end(d);
     free(d);
 }
 

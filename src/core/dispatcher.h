@@ -39,8 +39,11 @@ struct lane {
 /* Starts the thread (signals blocked, named). NULL: CONEY_ELIMIT or memory is out. */
 struct dispatcher *dispatcher_start(const char *name);
 
-/* Ends the thread and frees it; lanes that are queued are not run. Not from one of its lanes, and none of its lanes may be used by anybody
- * afterwards. In a forked child it only frees. NULL is harmless. */
+/* Ends the thread; lanes that are queued are not run. Not from one of its lanes, which may still be stopped, woken and resumed afterwards: they
+ * run no more. Harmless when it has ended. In a forked child, where there is no thread, it does nothing. NULL is harmless. */
+void dispatcher_end(struct dispatcher *d);
+
+/* Ends the thread and frees the dispatcher. None of its lanes may be used by anybody afterwards. NULL is harmless. */
 void dispatcher_stop(struct dispatcher *d);
 
 void lane_init(struct lane *lane, struct dispatcher *d, coney_loop *loop, bool (*run)(struct lane *lane));
