@@ -27,6 +27,7 @@ void link_leave(struct link *link)
         return;
     block_unref(link->block);
     free(link->control);
+    free(link->copied);
     free(link->name);
     free(link);
 }

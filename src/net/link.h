@@ -70,6 +70,10 @@ void link_write(struct link *link, const void *data, size_t len);
 /* There is bulk data to be asked for: `fill` is called at the end of the round, or as soon as the socket can take it. */
 void link_want_write(struct link *link);
 
+/* The rest of a fill that is under way is copied, so that the owner's slices are its own again at once; on_written comes all the same. Harmless when
+ * nothing is being written. When memory is out the link goes down (on_down comes from the loop's next round). */
+void link_copy_fill(struct link *link);
+
 /* Stops reading (the owner has as much as it can hold), or goes on. Bytes at hand are handed over first when it goes on. */
 void link_pause_reading(struct link *link, bool pause);
 

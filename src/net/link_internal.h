@@ -54,6 +54,7 @@ struct link {
     struct iovec vector[1 + LINK_SLICES]; /* [0] is for the control bytes, the fill starts at [1] */
     size_t slice_at;
     size_t slice_count;
+    uint8_t *copied; /* what is left of the fill, when the owner wanted its memory back */
     uint64_t bytes_out;
 
     char text[512];

@@ -105,6 +105,8 @@ static void account(struct link *link, size_t written)
         return;
     link->inside = false;
     link->slice_count = link->slice_at = 0;
+    free(link->copied);
+    link->copied = NULL;
     link->owner->on_written(link->ctx);
 }
 
@@ -194,6 +196,29 @@ void link_want_write(struct link *link)
     link->want_write = true;
     if (link->state == LINK_OPEN)
         loop_defer(link->loop, &link->flush);
+}
+
+void link_copy_fill(struct link *link)
+{
+    struct iovec *slices = link->vector + 1;
+    size_t len = 0;
+    for (size_t i = link->slice_at; i < link->slice_count; i++)
+        len += slices[i].iov_len;
+    if (len == 0)
+        return;
+    uint8_t *copy = malloc(len);
+    if (copy == NULL) {
+        link_fail_later(link, CONEY_ENOMEM, "no memory for %zu bytes that are being written", len);
+        return;
+    }
+    size_t at = 0;
+    for (size_t i = link->slice_at; i < link->slice_count; at += slices[i++].iov_len)
+        memcpy(copy + at, slices[i].iov_base, slices[i].iov_len);
+    free(link->copied); /* an earlier copy, of which this is the rest */
+    link->copied = copy;
+    slices[0] = (struct iovec){.iov_base = copy, .iov_len = len};
+    link->slice_at = 0;
+    link->slice_count = 1;
 }
 
 bool link_is_blocked(const struct link *link)
