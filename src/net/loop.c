@@ -228,15 +228,20 @@ static bool work_is_put_off(const coney_loop *loop)
     return !list_empty(&loop->again) || loop->deferred != NULL;
 }
 
-static void enter(coney_loop *loop)
+/* False when a thread is in a step already: two that both believe the loop to be theirs do no harm. */
+static bool enter(coney_loop *loop)
 {
+    const void *nobody = NULL;
+    if (!atomic_compare_exchange_strong_explicit(&loop->current, &nobody, &thread_mark, memory_order_acquire,
+                                                 memory_order_relaxed))
+        return false;
     atomic_store_explicit(&loop->stepper, &thread_mark, memory_order_relaxed);
-    atomic_store_explicit(&loop->current, &thread_mark, memory_order_relaxed);
+    return true;
 }
 
 static void leave(coney_loop *loop)
 {
-    atomic_store_explicit(&loop->current, NULL, memory_order_relaxed);
+    atomic_store_explicit(&loop->current, NULL, memory_order_release);
 }
 
 /* The last round, without descriptors and timers: what was posted may be all that frees its owner. */
@@ -256,9 +261,8 @@ static void destroy(coney_loop *loop)
 
 bool coney_loop_step(coney_loop *loop)
 {
-    if (loop->has_thread || loop_is_current(loop) || is_forked(loop))
+    if (loop->has_thread || is_forked(loop) || !enter(loop))
         return false;
-    enter(loop);
     atomic_store_explicit(&loop->asleep, false, memory_order_relaxed);
     one_round(loop, 0);
     if (loop->freed) {
