@@ -68,29 +68,32 @@ static coney_status add_address(struct reading *r, const char *host, unsigned po
 /* "host:port", with IPv6 in brackets: the URI's own grammar. */
 static coney_status add_address_text(struct reading *r, const char *text)
 {
-    char whole[HOST_CAP + 64];
+    char whole[HOST_CAP + sizeof "rabbitmq-stream://[]:65535"];
     char error[TEXT_CAP];
     struct uri uri;
-    text_print(whole, sizeof whole, "rabbitmq-stream://%s", text);
-    coney_status status =
-        strchr(text, '/') != NULL || strchr(text, '@') != NULL ? CONEY_EINVAL : uri_parse(whole, &uri, error, sizeof error);
-    if (status != CONEY_OK)
+    if (strchr(text, '@') != NULL) /* what is before it may be a password */
+        return complain(r, "an address holds an '@': addresses are host:port, user name and password belong in the URI");
+    if (strlen("rabbitmq-stream://") + strlen(text) >= sizeof whole || strpbrk(text, "/?,") != NULL)
         return complain(r, "the address '%s' is not host:port", text);
-    for (size_t i = 0; i < uri.address_count && status == CONEY_OK; i++)
-        status = add_address(r, uri.addresses[i].host, uri.addresses[i].port);
+    text_print(whole, sizeof whole, "rabbitmq-stream://%s", text);
+    coney_status status = uri_parse(whole, &uri, error, sizeof error);
+    if (status != CONEY_OK)
+        return complain(r, "the address '%s' is not host:port: %s", text, error);
+    status = add_address(r, uri.addresses[0].host, uri.addresses[0].port);
     uri_free(&uri);
     return status;
 }
 
 /* The URI --------------------------------------------------------------------------------------------------------- */
 
-static coney_status number_of(struct reading *r, const struct uri_option *option, int64_t most, int64_t *out)
+static coney_status number_of(struct reading *r, const struct uri_option *option, int64_t least, int64_t most, int64_t *out)
 {
     char *end;
     long long value = strtoll(option->value, &end, 10);
-    if (option->value[0] == '\0' || *end != '\0' || value < 0 || value > most)
-        return complain(r, "the URI's option %s=%s is not a number from 0 to %lld", option->key, option->value,
-                        (long long)most);
+    bool begins = option->value[0] >= '0' && option->value[0] <= '9'; /* strtoll takes blanks and signs, too */
+    if (!begins || *end != '\0' || value < least || value > most)
+        return complain(r, "the URI's option %s=%s is not a number from %lld to %lld", option->key, option->value,
+                        (long long)least, (long long)most);
     *out = value;
     return CONEY_OK;
 }
@@ -101,13 +104,13 @@ static coney_status read_uri_option(struct reading *r, const struct uri_option *
     int64_t number = 0;
     coney_status status = CONEY_OK;
     if (strcmp(option->key, "heartbeat") == 0) {
-        status = number_of(r, option, UINT16_MAX, &number);
+        status = number_of(r, option, 0, UINT16_MAX, &number);
         settings->heartbeat = (uint32_t)number;
     } else if (strcmp(option->key, "connect_timeout") == 0) {
-        status = number_of(r, option, INT32_MAX, &number);
+        status = number_of(r, option, 1, INT32_MAX, &number);
         settings->connect_timeout = number * CONEY_MILLISECOND;
     } else if (strcmp(option->key, "frame_max") == 0) {
-        status = number_of(r, option, UINT32_MAX, &number);
+        status = number_of(r, option, 0, UINT32_MAX, &number);
         settings->frame_max = (uint32_t)number;
     } else if (strcmp(option->key, "name") == 0) {
         status = copy(r, &settings->name, option->value);
