@@ -86,7 +86,7 @@ struct coney_stream_consumer {
     coney_stream_delivery delivery;
     uint32_t chunk_attempt;
     int64_t retry_at;         /* when the message or chunk at hand goes to the handler again; 0 = at once */
-    struct kept *kept_now;    /* the handler called keep for the delivery at hand */
+    uint64_t kept_now;        /* offset + 1 of the message for which the handler called keep */
     struct kept *redelivered; /* the kept delivery that the handler has now */
     uint64_t until_store;     /* messages until the next stored offset */
 

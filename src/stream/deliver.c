@@ -92,6 +92,16 @@ static void count_towards_store(struct coney_stream_consumer *consumer, uint64_t
         store_soon(consumer);
 }
 
+/* The lane is woken at `at`, or before. */
+static void wake_later(struct coney_stream_consumer *consumer, int64_t at)
+{
+    lock_acquire(&consumer->lock);
+    if (consumer->wake_at == 0 || at < consumer->wake_at)
+        consumer->wake_at = at;
+    lock_release(&consumer->lock);
+    wake_loop(consumer);
+}
+
 static void hold_until(struct coney_stream_consumer *consumer, coney_settle how)
 {
     counter_add(&consumer->requeued, 1);
@@ -99,18 +109,15 @@ static void hold_until(struct coney_stream_consumer *consumer, coney_settle how)
     if (how == CONEY_REQUEUE)
         return;
     consumer->retry_at = time_after(time_now(), how);
-    lock_acquire(&consumer->lock);
-    consumer->wake_at = consumer->retry_at;
-    lock_release(&consumer->lock);
-    wake_loop(consumer);
+    wake_later(consumer, consumer->retry_at);
 }
 
 /* A settlement other than CONEY_ACK. Returns true when the message is done with, false when the handler is to have it again. */
 static bool settle_otherwise(struct coney_stream_consumer *consumer, coney_settle how)
 {
     coney_stream_delivery *delivery = &consumer->delivery;
-    bool was_kept = consumer->kept_now != NULL;
-    consumer->kept_now = NULL;
+    bool was_kept = consumer->kept_now == delivery->offset + 1;
+    consumer->kept_now = 0;
     if (was_kept)
         return true;
     if (how == CONEY_REQUEUE || how > 0) {
@@ -132,8 +139,10 @@ static bool must_hold(struct coney_stream_consumer *consumer)
 {
     if (lane_is_stopped(&consumer->lane))
         return true;
-    if (consumer->retry_at != 0 && time_now() < consumer->retry_at)
+    if (consumer->retry_at != 0 && time_now() < consumer->retry_at) {
+        wake_later(consumer, consumer->retry_at); /* the timer may have been used up for something that was due before */
         return true;
+    }
     consumer->retry_at = 0;
     return false;
 }
@@ -338,7 +347,9 @@ bool consumer_run(struct lane *lane)
     struct coney_stream_consumer *consumer = container_of(lane, struct coney_stream_consumer, lane);
     if (consumer_redeliver(consumer))
         return true;
-    if (lane_is_stopped(lane) || !next_chunk(consumer) || consumer_keeps_too_much(consumer))
+    if (lane_is_stopped(lane))
+        return true; /* the lane remembers it until it is resumed */
+    if (!next_chunk(consumer) || consumer_keeps_too_much(consumer))
         return false;
     enum portion portion = PORTION_HELD;
     if (consumer->options.on_chunk != NULL)
@@ -347,7 +358,7 @@ bool consumer_run(struct lane *lane)
         portion = hand_over_messages(consumer);
     switch (portion) {
     case PORTION_HELD:
-        return consumer->retry_at == 0 && !lane_is_stopped(lane) && !consumer_keeps_too_much(consumer);
+        return consumer->retry_at == 0 && !consumer_keeps_too_much(consumer);
     case PORTION_BROKEN:
         report_broken(consumer, consumer->walk.field, consumer->walk.offset);
         finish_chunk(consumer);

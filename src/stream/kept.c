@@ -23,19 +23,25 @@ static void take_out(struct coney_stream_consumer *consumer, struct kept *kept)
     atomic_fetch_sub(&consumer->kept_bytes, kept->bytes);
 }
 
-static void go_again(struct coney_stream_consumer *consumer, struct kept *kept, coney_settle how)
+/* False: the consumer was closed meanwhile, nobody would look for it any more. */
+static bool go_again(struct coney_stream_consumer *consumer, struct kept *kept, coney_settle how)
 {
-    kept->delivery.attempt++;
-    kept->due = how > 0 ? time_after(time_now(), how) : 0;
+    int64_t due = how > 0 ? time_after(time_now(), how) : 0;
     lock_acquire(&consumer->lock);
-    list_append(&consumer->again, &kept->in_again);
-    if (kept->due != 0 && (consumer->wake_at == 0 || kept->due < consumer->wake_at))
-        consumer->wake_at = kept->due;
+    bool open = !consumer->released;
+    if (open) {
+        kept->delivery.attempt++;
+        kept->due = due;
+        list_append(&consumer->again, &kept->in_again);
+        if (due != 0 && (consumer->wake_at == 0 || due < consumer->wake_at))
+            consumer->wake_at = due;
+    }
     lock_release(&consumer->lock);
-    if (kept->due != 0)
+    if (open && due != 0)
         consumer_post(consumer);
-    else
+    else if (open)
         consumer_wake(consumer);
+    return open;
 }
 
 static void settle_for_good(struct coney_stream_consumer *consumer, struct kept *kept, coney_settle how)
@@ -60,10 +66,10 @@ static coney_status settle(struct coney_kept *head, coney_settle how)
     }
     if (atomic_load(&consumer->open) != CONEY_OK)
         status = CONEY_ECLOSED;
-    bool again = status == CONEY_OK && (how == CONEY_REQUEUE || how > 0);
-    if (again) {
-        go_again(consumer, kept, how);
-        return CONEY_OK;
+    if (status == CONEY_OK && (how == CONEY_REQUEUE || how > 0)) {
+        if (go_again(consumer, kept, how))
+            return CONEY_OK;
+        status = CONEY_ECLOSED;
     }
     settle_for_good(consumer, kept, how);
     free_kept(kept);
@@ -73,9 +79,11 @@ static coney_status settle(struct coney_kept *head, coney_settle how)
 coney_kept *coney_stream_keep(const coney_stream_delivery *delivery)
 {
     struct coney_stream_consumer *consumer = delivery->consumer;
+    if (consumer->options.on_message == NULL || consumer->kept_now == delivery->offset + 1)
+        return NULL; /* a chunk cannot be kept, and a message once only */
     if (consumer->redelivered != NULL) {
-        consumer->kept_now = consumer->redelivered;
-        return &consumer->kept_now->head;
+        consumer->kept_now = delivery->offset + 1;
+        return &consumer->redelivered->head;
     }
     struct block *block = consumer->current.block;
     size_t len = delivery->encoded.len;
@@ -101,7 +109,7 @@ coney_kept *coney_stream_keep(const coney_stream_delivery *delivery)
     consumer->kept_count++;
     atomic_fetch_add(&consumer->kept_bytes, kept->bytes);
     lock_release(&consumer->lock);
-    consumer->kept_now = kept;
+    consumer->kept_now = delivery->offset + 1;
     return &kept->head;
 }
 
@@ -140,7 +148,7 @@ bool consumer_redeliver(struct coney_stream_consumer *consumer)
     int64_t next = 0;
     lock_acquire(&consumer->lock);
     struct kept *kept = take_due(consumer, &next);
-    if (next != 0)
+    if (next != 0 && (consumer->wake_at == 0 || next < consumer->wake_at))
         consumer->wake_at = next;
     lock_release(&consumer->lock);
     if (next != 0)
@@ -150,10 +158,11 @@ bool consumer_redeliver(struct coney_stream_consumer *consumer)
     counter_add(&consumer->messages, 1);
     counter_add(&consumer->requeued, 1);
     consumer->redelivered = kept;
+    consumer->kept_now = 0;
     coney_settle how = consumer->options.on_message(consumer->options.ctx, &kept->delivery);
     consumer->redelivered = NULL;
-    bool kept_again = consumer->kept_now != NULL;
-    consumer->kept_now = NULL;
+    bool kept_again = consumer->kept_now != 0;
+    consumer->kept_now = 0;
     if (!kept_again)
         (void)settle(&kept->head, how == CONEY_KEPT ? CONEY_ACK : how);
     return true;
