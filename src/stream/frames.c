@@ -15,21 +15,10 @@ static void protocol_error(struct conn *conn, coney_bytes body, const char *fiel
 
 static void metadata_update(struct conn *conn, const struct stream_frame *frame)
 {
-    coney_bytes stream = frame->metadata_update.stream;
-    struct list affected;
-    list_init(&affected);
     for (struct list *at = conn->members.next, *next = at->next; at != &conn->members; at = next, next = at->next) {
         struct member *member = container_of(at, struct member, in_conn);
-        if (!bytes_equal(stream, coney_bytes_str(member->stream)))
-            continue;
-        list_remove(at);
-        list_append(&affected, at);
-    }
-    while (!list_empty(&affected)) {
-        struct list *at = affected.next;
-        list_remove(at);
-        list_append(&conn->members, at);
-        member_stream_gone(container_of(at, struct member, in_conn), frame->metadata_update.code);
+        if (bytes_equal(frame->metadata_update.stream, coney_bytes_str(member->stream)))
+            member_stream_gone(member, frame->metadata_update.code);
     }
 }
 
