@@ -18,11 +18,16 @@ static struct {
     uint64_t last_id;
 } registry;
 
-static bool registry_add(struct op *op)
+/* Makes the call known under an id, which goes to *id, and starts it: in one step, so that whoever cancels it comes after its start. */
+static bool registry_start(struct op *op, uint64_t *id)
 {
     lock_acquire(&registry.lock);
     op->call.id = ++registry.last_id;
     bool added = map_put(&registry.calls, op->call.id, op);
+    if (added) {
+        *id = op->call.id;
+        loop_post(op->loop, &op->task);
+    }
     lock_release(&registry.lock);
     return added;
 }
@@ -65,8 +70,7 @@ static bool end_once(struct op *op, coney_status status, uint32_t code, uint64_t
     return first;
 }
 
-/* Ends the call on the loop and tells whoever waits. Returns false when it had ended before. */
-static bool end_and_tell(struct op *op, coney_status status, uint32_t code, uint64_t value, const char *text)
+bool op_end(struct op *op, coney_status status, uint32_t code, uint64_t value, const char *text)
 {
     if (!end_once(op, status, code, value, text))
         return false;
@@ -81,18 +85,13 @@ static bool end_and_tell(struct op *op, coney_status status, uint32_t code, uint
     return true;
 }
 
-void op_end(struct op *op, coney_status status, uint32_t code, uint64_t value, const char *text)
-{
-    end_and_tell(op, status, code, value, text);
-}
-
 /* Ends the call before its work did, and tells the work. */
 static void end_early(struct op *op, coney_status status)
 {
     op_ref(op);
     if (op->expire != NULL && op->began && !op_ended(op))
-        op->expire(op);
-    if (end_and_tell(op, status, 0, 0, NULL) && op->began && op->abandon != NULL)
+        op->expire(op, status);
+    if (op_end(op, status, 0, 0, NULL) && op->began && op->abandon != NULL)
         op->abandon(op);
     op_unref(op);
 }
@@ -100,27 +99,36 @@ static void end_early(struct op *op, coney_status status)
 static void run_begin(struct task *task)
 {
     struct op *op = container_of(task, struct op, task);
-    if (op_ended(op))
+    if (op_ended(op) && op->expire == NULL)
         return; /* the thread that blocked gave up before the loop came round; run_cancel follows */
     op_ref(op);
     op->began = true;
-    if (loop_timer_set(op->loop, &op->timer, op->deadline))
-        op->begin(op);
-    else
-        op_end(op, CONEY_ENOMEM, 0, 0, NULL);
+    bool limited = loop_timer_set(op->loop, &op->timer, op->deadline);
+    op->begin(op);
+    if (!limited)
+        end_early(op, CONEY_ENOMEM);
     op_unref(op);
+}
+
+/* The thread that waited has ended the call; its work has not heard of it yet. */
+static void end_work(struct op *op)
+{
+    loop_timer_unset(op->loop, &op->timer);
+    if (!op->began)
+        return;
+    if (op->expire != NULL)
+        op->expire(op, CONEY_ETIMEDOUT);
+    else if (op->abandon != NULL)
+        op->abandon(op);
 }
 
 static void run_cancel(struct task *task)
 {
     struct op *op = container_of(task, struct op, cancel);
-    if (op->gave_up) {
-        loop_timer_unset(op->loop, &op->timer);
-        if (op->began && op->abandon != NULL)
-            op->abandon(op);
-    } else {
+    if (op->gave_up)
+        end_work(op);
+    else
         end_early(op, CONEY_ECANCELED);
-    }
     op_unref(op);
 }
 
@@ -192,7 +200,7 @@ static void wait_stepping(struct op *op)
 
 static void wait_blocking(struct op *op)
 {
-    int64_t limit = op->deadline == INT64_MAX ? INT64_MAX : op->deadline + LOOP_GRACE;
+    int64_t limit = time_after(op->deadline, LOOP_GRACE);
     lock_acquire(&op->lock);
     while (!op->ended && cond_wait(&op->done, &op->lock, limit))
         continue;
@@ -223,17 +231,16 @@ static coney_status run_blocking(struct op *op, coney_call *call)
     return status;
 }
 
+/* The results are written first: as soon as the call has started its on_done may run, and `call` be gone. */
 static coney_status run_asynchronous(struct op *op, coney_call *call)
 {
-    if (!registry_add(op)) {
-        op_unref(op);
-        return op_refuse(call, CONEY_ENOMEM, "%s", coney_status_text(CONEY_ENOMEM));
-    }
-    call->id = op->call.id;
-    call->status = CONEY_OK;
-    call->text[0] = '\0';
-    loop_post(op->loop, &op->task);
-    return CONEY_OK;
+    uint64_t nobody = 0;
+    uint64_t *id = call != NULL ? &call->id : &nobody;
+    op_refuse(call, CONEY_OK, "%s", "");
+    if (registry_start(op, id))
+        return CONEY_OK;
+    op_unref(op);
+    return op_refuse(call, CONEY_ENOMEM, "%s", coney_status_text(CONEY_ENOMEM));
 }
 
 static void tell_nobody(void *ctx, const coney_call *call)
@@ -242,17 +249,23 @@ static void tell_nobody(void *ctx, const coney_call *call)
     (void)call;
 }
 
+coney_status op_check(coney_call *call)
+{
+    for (size_t i = 0; call != NULL && i < sizeof call->reserved / sizeof call->reserved[0]; i++)
+        if (call->reserved[i] != 0)
+            return op_refuse(call, CONEY_EINVAL,
+                             "the call's reserved members are not zero: zero the coney_call before its first use");
+    return CONEY_OK;
+}
+
 coney_status op_run(struct op *op, coney_call *call, int64_t default_deadline)
 {
     int64_t deadline = default_deadline;
+    if (op_check(call) != CONEY_OK) {
+        op_unref(op);
+        return CONEY_EINVAL;
+    }
     if (call != NULL) {
-        for (size_t i = 0; i < sizeof call->reserved / sizeof call->reserved[0]; i++) {
-            if (call->reserved[i] != 0) {
-                op_unref(op);
-                return op_refuse(call, CONEY_EINVAL,
-                                 "the call's reserved members are not zero: zero the coney_call before its first use");
-            }
-        }
         op->call.on_done = call->on_done;
         op->call.ctx = call->ctx;
         op->call.deadline = call->deadline;
@@ -260,10 +273,7 @@ coney_status op_run(struct op *op, coney_call *call, int64_t default_deadline)
             deadline = call->deadline;
     }
     op->deadline = time_after(time_now(), deadline);
-    if (op->detached && op->call.on_done == NULL) {
-        coney_call nobody = {.on_done = tell_nobody};
+    if (op->detached && op->call.on_done == NULL)
         op->call.on_done = tell_nobody;
-        return run_asynchronous(op, &nobody);
-    }
     return op->call.on_done == NULL ? run_blocking(op, call) : run_asynchronous(op, call);
 }

@@ -20,8 +20,10 @@ struct op {
     void (*begin)(struct op *op); /* on the loop: starts the work, may end it at once */
     /* On the loop, after a deadline or a cancel ended the call while its work was under way; may be NULL. */
     void (*abandon)(struct op *op);
-    /* On the loop, at a deadline or a cancel: ends the op by itself before it returns; NULL for most, which are ended for them. */
-    void (*expire)(struct op *op);
+    /* On the loop, at a deadline or a cancel: ends the op with `status` by itself before it returns; NULL for most, which are ended for them.
+     * An op that has it begins and expires in any case, also when the thread that waited for it has given up: a close must take place. Then
+     * its work may be over already. */
+    void (*expire)(struct op *op, coney_status status);
     void (*free)(struct op *op); /* the last reference is gone; any thread */
     coney_loop *loop;
     coney_call call; /* inputs at first, results once it has ended */
@@ -47,11 +49,15 @@ void op_init(struct op *op, coney_loop *loop, void (*begin)(struct op *), void (
  * returns. When it returns CONEY_EDEADLK, or CONEY_EINVAL for a call with reserved bytes set, `begin` was not called. */
 coney_status op_run(struct op *op, coney_call *call, int64_t default_deadline);
 
+/* CONEY_OK, or CONEY_EINVAL for a call with reserved bytes set, with its text in it: what op_run refuses, for those who must know before. */
+coney_status op_check(coney_call *call);
+
 /* Refuses a call before there is an op: fills `call`, if there is one, and returns `status`. */
 coney_status op_refuse(coney_call *call, coney_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* On the loop: ends the call, once; later ends change nothing. An empty text becomes the status' own for anything but CONEY_OK. */
-void op_end(struct op *op, coney_status status, uint32_t code, uint64_t value, const char *text);
+/* On the loop: ends the call, once; later ends change nothing and return false. An empty text becomes the status' own for anything but
+ * CONEY_OK. */
+bool op_end(struct op *op, coney_status status, uint32_t code, uint64_t value, const char *text);
 
 /* On the loop: whether the call has ended. */
 bool op_ended(struct op *op);

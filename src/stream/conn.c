@@ -103,7 +103,8 @@ struct held_id {
 static void id_deleted(void *ctx, coney_status status, const struct stream_frame *answer, const char *text)
 {
     struct held_id *held = ctx;
-    if (answer != NULL)
+    if (answer != NULL &&
+        held->conn->id_states[held->id] == ID_HELD) /* else its member has not left yet, or it is another's already */
         free_id(held->conn, held->id);
     if (held->answer != NULL)
         held->answer(held->ctx, status, answer, text);
@@ -111,8 +112,13 @@ static void id_deleted(void *ctx, coney_status status, const struct stream_frame
     free(held);
 }
 
-void conn_delete_id(struct conn *conn, struct stream_frame *frame, uint8_t id, answer_fn answer, void *ctx)
+void conn_forget_id(struct conn *conn, uint8_t id, answer_fn answer, void *ctx)
 {
+    if (conn->state != CONN_READY)
+        return;
+    struct stream_frame frame = {.key = STREAM_UNSUBSCRIBE, .unsubscribe.subscription = id};
+    if (conn->purpose == PURPOSE_PUBLISH)
+        frame = (struct stream_frame){.key = STREAM_DELETE_PUBLISHER, .delete_publisher.publisher = id};
     struct held_id *held = malloc(sizeof *held);
     if (held == NULL) {
         if (answer != NULL)
@@ -120,7 +126,7 @@ void conn_delete_id(struct conn *conn, struct stream_frame *frame, uint8_t id, a
         return; /* the id stays held as long as the connection lives */
     }
     *held = (struct held_id){.conn = conn_ref(conn), .answer = answer, .ctx = ctx, .id = id};
-    if (!conn_request(conn, frame, time_after(time_now(), conn->env->settings.call_deadline), id_deleted, held))
+    if (!conn_request(conn, &frame, time_after(time_now(), conn->env->settings.call_deadline), id_deleted, held))
         id_deleted(held, CONEY_ENOMEM, NULL, coney_status_text(CONEY_ENOMEM));
 }
 
@@ -142,6 +148,12 @@ void conn_send(struct conn *conn, const struct stream_frame *frame)
     if (stream_encode(frame, large, len) == len)
         link_write(conn->link, large, len);
     free(large);
+}
+
+void conn_copy_writing(struct conn *conn)
+{
+    if (conn->state != CONN_DOWN)
+        link_copy_fill(conn->link);
 }
 
 void conn_want_publish(struct conn *conn, struct list *producer_ready)
@@ -184,6 +196,8 @@ static void on_written(void *ctx)
 /* Brings the environment's totals up to date. */
 static void count_bytes(struct conn *conn)
 {
+    if (conn->link == NULL)
+        return; /* a second dial for which there was no memory */
     uint64_t in = link_bytes_in(conn->link);
     uint64_t out = link_bytes_out(conn->link);
     counter_add(&conn->env->bytes_in, in - conn->counted_in);

@@ -130,11 +130,15 @@ void conn_unref(struct conn *conn);
 bool conn_has_id(const struct conn *conn);
 void conn_attach(struct conn *conn, struct member *member);
 
-/* The member leaves. `held`: the broker may still know its id, which stays taken until conn_id_free. */
+/* The member leaves. `held`: the broker may still know its id, which rests until the broker has answered conn_forget_id. */
 void conn_detach(struct member *member, bool held);
 
-/* Sends the command that makes the broker forget an id; it is free when the broker has answered, which `answer`, if not NULL, is told then. */
-void conn_delete_id(struct conn *conn, struct stream_frame *frame, uint8_t id, answer_fn answer, void *ctx);
+/* Tells the broker to forget an id of the connection. When it has answered, the id is free if it rests; `answer` (may be NULL) is told. Without effect
+ * unless the connection is ready: then `answer` is not called. */
+void conn_forget_id(struct conn *conn, uint8_t id, answer_fn answer, void *ctx);
+
+/* A producer leaves while its frame is being written: the connection goes on with a copy. */
+void conn_copy_writing(struct conn *conn);
 
 /* A producer has something to send. */
 void conn_want_publish(struct conn *conn, struct list *producer_ready);

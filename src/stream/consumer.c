@@ -29,12 +29,15 @@ static bool request(struct member *member, struct stream_frame *frame, answer_fn
 static void subscribed(void *ctx, coney_status status, const struct stream_frame *answer, const char *text)
 {
     struct member *member = ctx;
-    if (status == CONEY_OK)
+    if (status == CONEY_OK) {
+        if (!member->opened)
+            member_ref(member); /* the lane's: from here on there are chunks */
         member_active(member);
-    else if (answer != NULL)
+    } else if (answer != NULL) {
         member_refused(member, answer->code);
-    else
+    } else {
         member_failed(member, status, 0, text, true);
+    }
 }
 
 static void subscribe(struct member *member)
@@ -124,21 +127,6 @@ static void active(struct member *member)
         consumer_set_store_timer(consumer);
 }
 
-/* Credit that is still to be given back was for a subscription that is gone. */
-static void lost(struct member *member)
-{
-    struct coney_stream_consumer *consumer = of(member);
-    atomic_store(&consumer->connected, false);
-    atomic_fetch_add(&consumer->place, 1);
-    atomic_store(&consumer->chunks_done, 0);
-}
-
-/* An attempt to find a place again has failed: a close has nothing to wait for. */
-static void failed(struct member *member)
-{
-    (void)member;
-}
-
 /* Chunks ---------------------------------------------------------------------------------------------------------- */
 
 static bool grow_queue(struct coney_stream_consumer *consumer)
@@ -165,14 +153,14 @@ static bool enqueue(struct coney_stream_consumer *consumer, const struct receive
     return room;
 }
 
-/* What was asked for lies in the first chunk, behind messages that were not. When the asked offset is beyond the end, the broker begins with the
- * next message, whose offset is lower, and nothing is to be passed over. */
+/* What was asked for lies in the first chunk, behind messages that were not, or begins after it. When the asked offset is beyond the end, the broker
+ * begins with the next message, whose offset is lower, and nothing is to be passed over. */
 static uint64_t first_wanted(struct coney_stream_consumer *consumer, const struct chunk *chunk)
 {
     bool first = consumer->first_chunk;
     consumer->first_chunk = false;
     uint64_t asked = consumer->start.value;
-    bool inside = asked > chunk->first && asked - chunk->first < chunk->records;
+    bool inside = asked > chunk->first && asked - chunk->first <= chunk->records;
     return first && consumer->start.type == STREAM_OFFSET_OFFSET && inside ? asked : 0;
 }
 
@@ -219,7 +207,6 @@ void consumer_credit_refused(struct member *member, uint16_t code)
 struct close_op {
     struct op op;
     struct coney_stream_consumer *consumer;
-    bool from_handler; /* which is not waited for */
     bool unsubscribed; /* the request is out */
 };
 
@@ -228,12 +215,20 @@ static struct close_op *of_op(struct op *op)
     return container_of(op, struct close_op, op);
 }
 
+/* Behind all that was posted for the consumer, and what was deferred: the lane's own task on the loop. */
 static void drop_lane(struct task *task)
 {
-    member_unref(&container_of(task, struct coney_stream_consumer, last_task)->member);
+    struct coney_stream_consumer *consumer = container_of(task, struct coney_stream_consumer, last_task);
+    coney_loop *loop = consumer->member.env->loop;
+    if (atomic_load(&consumer->lane.task.posted)) {
+        loop_post(loop, task);
+        return;
+    }
+    loop_timer_unset(loop, &consumer->wake_timer);
+    member_unref(&consumer->member);
 }
 
-/* Nothing of the lane will run again. Its reference goes with the last task, behind all that were posted for the consumer. */
+/* Nothing of the lane will run again. Its reference, if it ever had work, goes with the last task. */
 static void release_lane(struct coney_stream_consumer *consumer)
 {
     if (consumer->released || consumer->member.state != MEMBER_DEAD || !lane_stop(&consumer->lane, 0))
@@ -243,7 +238,8 @@ static void release_lane(struct coney_stream_consumer *consumer)
     lock_release(&consumer->lock);
     consumer_drop_received(consumer);
     consumer_drop_again(consumer);
-    loop_post(consumer->member.env->loop, &consumer->last_task);
+    if (consumer->member.opened)
+        loop_post(consumer->member.env->loop, &consumer->last_task);
 }
 
 void consumer_post(struct coney_stream_consumer *consumer)
@@ -262,29 +258,29 @@ void consumer_wake(struct coney_stream_consumer *consumer)
     lock_release(&consumer->lock);
 }
 
-static void finish_close(struct coney_stream_consumer *consumer, coney_status status)
+/* `held` as in member_end. */
+static void finish_close(struct coney_stream_consumer *consumer, coney_status status, bool held)
 {
     struct op *op = consumer->closing;
     if (op == NULL)
         return;
     consumer->closing = NULL;
-    bool known_there = consumer->member.state == MEMBER_ACTIVE || consumer->member.state == MEMBER_DECLARING;
-    member_end(&consumer->member, known_there);
+    member_end(&consumer->member, held);
     release_lane(consumer);
     lock_acquire(&consumer->lock);
     uint64_t kept = consumer->kept_count;
     lock_release(&consumer->lock);
     op_end(op, status, 0, kept, NULL);
+    member_closed(&consumer->member);
 }
 
 /* The answer also says that the broker has seen the offset that was stored just before. */
 static void unsubscribed(void *ctx, coney_status status, const struct stream_frame *answer, const char *text)
 {
     (void)status;
-    (void)answer;
     (void)text;
     struct coney_stream_consumer *consumer = ctx;
-    finish_close(consumer, CONEY_OK);
+    finish_close(consumer, CONEY_OK, answer == NULL);
     member_unref(&consumer->member);
 }
 
@@ -294,19 +290,29 @@ static void unsubscribe(struct coney_stream_consumer *consumer)
     of_op(consumer->closing)->unsubscribed = true;
     consumer_store_now(consumer);
     if (member->state != MEMBER_ACTIVE) {
-        finish_close(consumer, CONEY_OK);
+        finish_close(consumer, CONEY_OK, member->state == MEMBER_DECLARING);
         return;
     }
-    struct stream_frame frame = {.key = STREAM_UNSUBSCRIBE, .unsubscribe.subscription = member->id};
     member_ref(member);
-    conn_delete_id(member->conn, &frame, member->id, unsubscribed, consumer);
+    conn_forget_id(member->conn, member->id, unsubscribed, consumer);
+}
+
+/* Credit that is still to be given back was for a subscription that is gone, and so was an Unsubscribe. */
+static void lost(struct member *member)
+{
+    struct coney_stream_consumer *consumer = of(member);
+    atomic_store(&consumer->connected, false);
+    atomic_fetch_add(&consumer->place, 1);
+    atomic_store(&consumer->chunks_done, 0);
+    if (consumer->closing != NULL && of_op(consumer->closing)->unsubscribed)
+        finish_close(consumer, CONEY_OK, false);
 }
 
 /* Goes on once the handler has ended. */
 static void go_on_closing(struct coney_stream_consumer *consumer)
 {
     struct close_op *close = of_op(consumer->closing);
-    if (!close->unsubscribed && (close->from_handler || lane_stop(&consumer->lane, 0)))
+    if (!close->unsubscribed && lane_stop(&consumer->lane, 0))
         unsubscribe(consumer);
 }
 
@@ -317,9 +323,11 @@ static void close_begin(struct op *op)
     go_on_closing(consumer);
 }
 
-static void close_expire(struct op *op)
+static void close_expire(struct op *op, coney_status status)
 {
-    finish_close(of_op(op)->consumer, CONEY_ETIMEDOUT);
+    struct coney_stream_consumer *consumer = of_op(op)->consumer;
+    enum member_state state = consumer->member.state;
+    finish_close(consumer, status, state == MEMBER_ACTIVE || state == MEMBER_DECLARING);
 }
 
 static void close_free(struct op *op)
@@ -349,25 +357,22 @@ static coney_status close_consumer(struct member *member, coney_call *call)
     atomic_store(&consumer->open, CONEY_ECLOSED);
     lane_stop(&consumer->lane, 0);
     close->consumer = consumer;
-    close->from_handler = lane_is_current(&consumer->lane);
+    member_ref(member);
     op_init(&close->op, loop, close_begin, NULL, close_free);
     close->op.expire = close_expire;
-    close->op.detached = close->from_handler || loop_is_current(loop);
+    close->op.detached = lane_is_current(&consumer->lane) || loop_is_current(loop);
     return op_run(&close->op, call, member->env->settings.call_deadline);
 }
 
-static void dead(struct member *member, coney_status status, uint32_t code, const char *text)
+static void dead(struct member *member)
 {
-    (void)code;
-    (void)text;
     struct coney_stream_consumer *consumer = of(member);
-    int open = CONEY_OK;
-    atomic_compare_exchange_strong(&consumer->open, &open, status == CONEY_ENOTFOUND ? (int)status : (int)CONEY_ECLOSED);
+    atomic_store(&consumer->open, CONEY_ECLOSED);
     loop_timer_unset(member->env->loop, &consumer->store_timer);
     loop_timer_unset(member->env->loop, &consumer->wake_timer);
     if (consumer->closing != NULL)
-        finish_close(consumer, CONEY_OK);
-    else if (!member->opened)
+        finish_close(consumer, CONEY_OK, false);
+    else if (atomic_load(&member->handle_closed))
         release_lane(consumer);
 }
 
@@ -386,7 +391,6 @@ static const struct member_kind kind = {
     .declare = declare,
     .active = active,
     .lost = lost,
-    .failed = failed,
     .dead = dead,
     .close = close_consumer,
     .free = free_consumer,
@@ -401,6 +405,8 @@ static coney_status check_options(const coney_stream_consumer_options *options, 
         status = name_check("consumer", options->name, STREAM_REFERENCE_MAX, call);
     if (status != CONEY_OK)
         return status;
+    if (options->reserved_number != 0 || reserved_check(options->reserved, sizeof options->reserved) != CONEY_OK)
+        return op_refuse(call, CONEY_EINVAL, RESERVED_TEXT);
     if ((options->on_message == NULL) == (options->on_chunk == NULL))
         return op_refuse(call, CONEY_EINVAL, "a consumer has either on_message or on_chunk");
     if (options->start_if_new < CONEY_STREAM_NEXT || options->start_if_new > CONEY_STREAM_TIMESTAMP)
@@ -482,7 +488,6 @@ static struct coney_stream_consumer *consumer_new(struct coney_stream_env *env, 
     consumer->lane.ended = &consumer->ended_task;
     if (options->paused)
         lane_stop(&consumer->lane, 0);
-    member_ref(&consumer->member); /* the lane's */
     return consumer;
 }
 
@@ -530,7 +535,7 @@ coney_status coney_stream_consumer_pause(coney_stream_consumer *consumer)
 {
     coney_status status = use(consumer);
     if (status == CONEY_OK)
-        lane_stop(&consumer->lane, INT64_MAX);
+        lane_stop(&consumer->lane, loop_is_current(consumer->member.env->loop) ? 0 : INT64_MAX);
     return status;
 }
 

@@ -27,6 +27,14 @@ coney_status options_copy(void *ours, size_t ours_size, const void *theirs, size
     return CONEY_OK;
 }
 
+coney_status reserved_check(const uint8_t *reserved, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (reserved[i] != 0)
+            return CONEY_EINVAL;
+    return CONEY_OK;
+}
+
 coney_status name_check(const char *what, const char *name, size_t max, coney_call *call)
 {
     if (name == NULL || name[0] == '\0')
@@ -78,26 +86,40 @@ void env_unref(struct coney_stream_env *env)
 {
     if (atomic_fetch_sub(&env->refs, 1) > 1)
         return;
+    dispatcher_stop(env->dispatcher); /* its thread has ended, its lanes are gone */
     settings_free(&env->settings);
     pool_free(env->pool);
     free(env);
 }
 
-/* Ends the threads, and what they leave behind. Not on one of them. */
-static void tear_down(struct coney_stream_env *env)
+static void run_last(struct task *task)
 {
-    if (env->owns_loop && loop_has_thread(env->loop))
+    env_unref(container_of(task, struct coney_stream_env, last_task));
+}
+
+/* Ends the threads, and with its own loop runs what was posted to it. Not on one of them. */
+static void end_threads(struct coney_stream_env *env)
+{
+    if (env->owns_loop && env->loop != NULL)
         loop_thread_stop(env->loop);
-    dispatcher_stop(env->dispatcher);
-    env->dispatcher = NULL;
+    dispatcher_end(env->dispatcher);
     if (env->owns_loop)
         coney_loop_free(&env->loop);
-    env_unref(env);
+}
+
+static void tear_down(struct coney_stream_env *env)
+{
+    end_threads(env);
+    if (env->owns_loop)
+        env_unref(env);
+    else
+        loop_post(env->loop, &env->last_task); /* behind whatever else was posted for it */
 }
 
 static void *run_reaper(void *arg)
 {
-    tear_down(arg);
+    end_threads(arg);
+    env_unref(arg);
     return NULL;
 }
 
@@ -105,9 +127,13 @@ static void *run_reaper(void *arg)
 static void tear_down_elsewhere(struct coney_stream_env *env)
 {
     pthread_t reaper;
-    if (!env->owns_loop && env->dispatcher == NULL)
-        tear_down(env);
-    else if (thread_start(&reaper, "coney-close", run_reaper, env) == CONEY_OK)
+    if (!env->owns_loop) {
+        loop_post(env->loop, &env->last_task);
+        if (env->dispatcher == NULL)
+            return;
+        env_ref(env);
+    }
+    if (thread_start(&reaper, "coney-close", run_reaper, env) == CONEY_OK)
         pthread_detach(reaper);
     else
         log_line(&env->log, CONEY_LOG_ERROR, "no thread could be had to end the environment: its memory is lost");
@@ -162,6 +188,7 @@ static struct coney_stream_env *env_new(const char *uri, const coney_stream_env_
     env->random = (uint64_t)time_now() ^ (uint64_t)(uintptr_t)env;
     env->control_task.run = run_control;
     env->close_task.run = step_closing;
+    env->last_task.run = run_last;
     list_init(&env->conns);
     list_init(&env->members);
     list_init(&env->control_queue);
@@ -257,6 +284,7 @@ static void child_closed(struct env_op *closing)
 {
     closing->children--;
     env_went_on(closing->env);
+    op_unref(&closing->op);
 }
 
 static void producer_closed(void *ctx, const coney_call *call)
@@ -274,15 +302,18 @@ static void consumer_closed(void *ctx, const coney_call *call)
 
 static void close_member(struct env_op *closing, struct member *member)
 {
-    int64_t deadline = closing->op.deadline == INT64_MAX ? CONEY_OFF : closing->op.deadline - time_now();
+    int64_t left = closing->op.deadline - time_now();
     coney_call call = {
-        .deadline = deadline == 0 ? 1 : deadline,
+        .deadline = closing->op.deadline == INT64_MAX ? CONEY_OFF
+                    : left > 0                        ? left
+                                                      : 1,
         .on_done = member->kind->purpose == PURPOSE_PUBLISH ? producer_closed : consumer_closed,
         .ctx = closing,
     };
     closing->children++;
+    op_ref(&closing->op); /* a member's close may end after this one's deadline */
     if (member->kind->close(member, &call) != CONEY_OK)
-        closing->children--;
+        child_closed(closing);
 }
 
 static struct member *next_to_close(struct coney_stream_env *env)
@@ -295,15 +326,16 @@ static struct member *next_to_close(struct coney_stream_env *env)
     return NULL;
 }
 
-/* A constructor that blocks has not given its handle out: its call ends, and it frees the handle itself. */
-static void end_openings(struct coney_stream_env *env)
+/* Ends the members that live, or only those whose opening is under way: a constructor that blocks has not given its handle out, it ends with its
+ * call and frees the handle itself. */
+static void end_members(struct coney_stream_env *env, bool opening_only)
 {
     for (struct list *at = env->members.next; at != &env->members;) {
         struct member *member = container_of(at, struct member, in_env);
         at = at->next;
-        if (member->opening == NULL)
+        if (member->state == MEMBER_DEAD || (opening_only && member->opening == NULL))
             continue;
-        member_end(member, member->state == MEMBER_DECLARING);
+        member_end(member, false);
         at = env->members.next;
     }
 }
@@ -312,13 +344,14 @@ static void close_begin(struct op *op)
 {
     struct env_op *closing = of_op(op);
     struct coney_stream_env *env = closing->env;
+    struct op *opening = env->opening;
     env->closing = op;
-    if (env->opening != NULL)
-        op_end(env->opening, CONEY_ECLOSED, 0, 0, "the environment is being closed");
     env->opening = NULL;
+    if (opening != NULL)
+        op_end(opening, CONEY_ECLOSED, 0, 0, "the environment is being closed");
     for (struct member *member = next_to_close(env); member != NULL; member = next_to_close(env))
         close_member(closing, member);
-    end_openings(env);
+    end_members(env, true);
     env_went_on(env);
 }
 
@@ -356,16 +389,15 @@ void env_went_on(struct coney_stream_env *env)
         loop_post(env->loop, &env->close_task);
 }
 
-/* The deadline passed: whatever is left ends now. */
-static void close_expire(struct op *op)
+/* Whatever is left ends now. */
+static void close_expire(struct op *op, coney_status status)
 {
     struct coney_stream_env *env = of_op(op)->env;
-    while (!list_empty(&env->members)) {
-        struct member *member = container_of(env->members.next, struct member, in_env);
-        member_end(member, false);
-    }
+    if (env->closing != op)
+        return;
+    end_members(env, false);
     fail_all_conns(env);
-    end_closing(env, CONEY_ETIMEDOUT);
+    end_closing(env, status);
 }
 
 static void close_free(struct op *op)
@@ -388,6 +420,8 @@ coney_status coney_stream_env_close(coney_stream_env **handle, coney_call *call)
         *handle = NULL; /* the parent's threads may hold any of its locks: nothing of the copy can be freed safely */
         return op_refuse(call, CONEY_EFORKED, "%s", coney_status_text(CONEY_EFORKED));
     }
+    if (op_check(call) != CONEY_OK)
+        return CONEY_EINVAL;
     struct env_op *closing = env_op_new(env, call, close_begin, close_free);
     if (closing == NULL)
         return CONEY_ENOMEM;

@@ -63,7 +63,7 @@ struct coney_stream_env {
     _Atomic int open; /* CONEY_OK, or what a use answers; any thread */
     _Atomic uint32_t refs;
     struct list conns;
-    struct list members;       /* producers and consumers */
+    struct list members;       /* producers and consumers: those that live, and dead ones whose handle is open */
     struct conn *control;      /* NULL: none, or not wanted yet */
     struct list control_queue; /* requests that wait for it */
     struct task control_task;  /* opens it */
@@ -75,6 +75,7 @@ struct coney_stream_env {
     struct op *opening;
     struct op *closing;
     struct task close_task;
+    struct task last_task; /* on a loop of the user's: drops the environment's own reference */
     counter connections;
     counter connections_made;
     counter connections_lost;
@@ -103,8 +104,12 @@ void env_event(struct coney_stream_env *env, const coney_event *event, const cha
 void env_went_on(struct coney_stream_env *env);
 
 /* Copies what the caller knows of an options struct of `theirs` bytes into `ours` (zeroed first), which is `ours_size` bytes long.
- * CONEY_EINVAL when there are more bytes than that and one of them is not zero: the caller was compiled against a newer coney. */
+ * CONEY_EUNSUPPORTED when there are more bytes than that and one of them is not zero: the caller was compiled against a newer coney. */
 coney_status options_copy(void *ours, size_t ours_size, const void *theirs, size_t theirs_size, coney_call *call);
+
+/* CONEY_EINVAL when one of the reserved bytes of a caller's struct is not zero. */
+#define RESERVED_TEXT "a reserved member is not zero: zero the whole struct before its members are set"
+coney_status reserved_check(const uint8_t *reserved, size_t count);
 
 /* The name of a stream, a consumer or a producer: not empty, at most `max` bytes. */
 coney_status name_check(const char *what, const char *name, size_t max, coney_call *call);

@@ -55,9 +55,10 @@ static void dialled_address(struct coney_stream_env *env, const struct node *wan
 {
     const struct settings *settings = &env->settings;
     *dialled = *wanted;
-    if (settings->resolve_address != NULL)
+    if (settings->resolve_address != NULL) {
         settings->resolve_address(settings->resolver_ctx, dialled->host, sizeof dialled->host, &dialled->port);
-    else if (settings->address_count == 1 && is_loopback(settings->addresses[0].host) && !is_loopback(wanted->host))
+        dialled->host[sizeof dialled->host - 1] = '\0';
+    } else if (settings->address_count == 1 && is_loopback(settings->addresses[0].host) && !is_loopback(wanted->host))
         *dialled = settings->addresses[0];
 }
 
@@ -133,13 +134,12 @@ static bool broker_by_index(struct stream_list brokers, uint16_t index, struct n
     return false;
 }
 
-/* One replica by chance, so that consumers spread and spare the leader. */
+/* One replica by chance, so that consumers spread and spare the leader, which is `node` and one of them when `seen` is 1. */
 static bool pick_replica(struct coney_stream_env *env, const struct stream_metadata_answer *answer, struct stream_list replicas,
-                         struct node *node)
+                         uint64_t seen, struct node *node)
 {
     struct list_iter it = list_iter_of(replicas);
     uint16_t index;
-    uint64_t seen = 0;
     struct node candidate;
     while (list_next_index(&it, &index))
         if (broker_by_index(answer->brokers, index, &candidate) && backoff_random(&env->random) % ++seen == 0)
@@ -150,13 +150,10 @@ static bool pick_replica(struct coney_stream_env *env, const struct stream_metad
 static void placed(struct member *member, const struct stream_metadata_answer *answer, const struct stream_placement *placement)
 {
     struct node node;
-    bool has_leader = placement->leader != STREAM_NO_NODE;
-    bool found;
+    bool found = placement->leader != STREAM_NO_NODE && broker_by_index(answer->brokers, placement->leader, &node);
+    bool spare_leader = member->backoff.attempts <= 1; /* not when a replica may just have failed */
     if (member->kind->purpose == PURPOSE_CONSUME)
-        found = pick_replica(member->env, answer, placement->replicas, &node) ||
-                (has_leader && broker_by_index(answer->brokers, placement->leader, &node));
-    else
-        found = has_leader && broker_by_index(answer->brokers, placement->leader, &node);
+        found |= pick_replica(member->env, answer, placement->replicas, found && !spare_leader, &node);
     if (found) {
         connect_to(member, &node);
         return;
@@ -248,6 +245,16 @@ void member_open(struct member *member, struct op *opening)
     locate(member);
 }
 
+/* From here on there is a handle to be closed, also of a constructor that blocks, unless its thread has given up. */
+static void give_handle(struct member *member, struct op *opening)
+{
+    bool blocks = opening->waited_for;
+    if (blocks)
+        atomic_store(&member->handle_closed, false);
+    if (!op_end(opening, CONEY_OK, 0, 0, NULL) && blocks)
+        atomic_store(&member->handle_closed, true);
+}
+
 void member_active(struct member *member)
 {
     struct coney_stream_env *env = member->env;
@@ -273,7 +280,7 @@ void member_active(struct member *member)
     if (member->state == MEMBER_ACTIVE)
         member->kind->active(member);
     if (opening != NULL)
-        op_end(opening, CONEY_OK, 0, 0, NULL);
+        give_handle(member, opening);
     member_unref(member);
 }
 
@@ -283,46 +290,57 @@ static void leave(struct member *member, bool held)
     requests_forget(member->env, member);
     loop_timer_unset(member->env->loop, &member->retry);
     member->kind->lost(member);
+    if (held && member->conn != NULL)
+        conn_forget_id(member->conn, member->id, NULL, NULL);
     conn_detach(member, held);
 }
 
-static void die(struct member *member, coney_status status, uint32_t code, const char *text)
+/* The environment lets go of a member that is dead and whose handle is closed. */
+static void let_go(struct member *member)
 {
     struct coney_stream_env *env = member->env;
-    struct op *opening = member->opening;
-    member->opening = NULL;
-    member->state = MEMBER_DEAD;
+    if (list_empty(&member->in_env) || !atomic_load(&member->handle_closed))
+        return;
     list_remove(&member->in_env);
-    count(member, -1);
-    member->kind->dead(member, status, code, text);
-    if (opening != NULL)
-        op_end(opening, status, code, 0, text);
     env_ref(env);
     member_unref(member);
     env_went_on(env);
     env_unref(env);
 }
 
+static void die(struct member *member, coney_status status, uint32_t code, const char *text)
+{
+    struct op *opening = member->opening;
+    member->opening = NULL;
+    member->state = MEMBER_DEAD;
+    count(member, -1);
+    member->kind->dead(member);
+    if (opening != NULL)
+        op_end(opening, status, code, 0, text);
+    let_go(member);
+}
+
 static bool is_final(const struct member *member, coney_status status)
 {
-    if (member->keep_trying)
-        return false;
     if (!member->opened)
-        return true;
-    return member->env->settings.no_recovery || status == CONEY_ENOTFOUND;
+        return !member->keep_trying;
+    return member->env->settings.no_recovery || (status == CONEY_ENOTFOUND && !member->keep_trying);
 }
 
 static void wait_and_try(struct member *member, enum member_state was, coney_status status, uint32_t code, const char *text)
 {
     struct coney_stream_env *env = member->env;
+    bool lost = was == MEMBER_ACTIVE;
+    uint32_t attempt = member->backoff.attempts;
+    if (lost && status == CONEY_EPROTOCOL)
+        (void)backoff_next(&member->backoff); /* what was refused comes again: not at once */
     int64_t delay = backoff_next(&member->backoff);
     member->state = MEMBER_WAITING;
-    bool lost = was == MEMBER_ACTIVE;
     coney_event event = {
         .type = lost ? CONEY_EVENT_RECOVERING : CONEY_EVENT_RECOVERY_FAILED,
         .status = status,
         .code = code,
-        .attempt = member->backoff.attempts,
+        .attempt = attempt,
         .delay = delay,
         .name = member->stream,
         .handle = member,
@@ -330,7 +348,7 @@ static void wait_and_try(struct member *member, enum member_state was, coney_sta
     loop_timer_set(env->loop, &member->retry, time_after(time_now(), delay));
     env_event(env, &event, "the %s of stream '%s' %s: %s (next attempt in %lld ms)", member->kind->noun, member->stream,
               lost ? "lost its place" : "has no place yet", text, (long long)(delay / CONEY_MILLISECOND));
-    if (!lost && member->state == MEMBER_WAITING)
+    if (!lost && member->state == MEMBER_WAITING && member->kind->failed != NULL)
         member->kind->failed(member);
 }
 
@@ -390,7 +408,8 @@ void member_stream_gone(struct member *member, uint32_t code)
                              .name = member->stream,
                              .handle = member},
               "%s", text);
-    member_failed(member, CONEY_EUNAVAILABLE, code, text, false);
+    bool declaring = member->state == MEMBER_DECLARING; /* the broker may have come to that after it said this */
+    member_failed(member, CONEY_EUNAVAILABLE, code, text, declaring);
 }
 
 void member_end(struct member *member, bool held)
@@ -404,6 +423,12 @@ void member_end(struct member *member, bool held)
     member_unref(member);
 }
 
+void member_closed(struct member *member)
+{
+    let_go(member);
+    member_unref(member);
+}
+
 /* The constructor's call ------------------------------------------------------------------------------------------ */
 
 struct open_op {
@@ -414,7 +439,7 @@ struct open_op {
 static void open_begin(struct op *op)
 {
     struct open_op *open = container_of(op, struct open_op, op);
-    if (open->member->env->closing != NULL)
+    if (atomic_load(&open->member->env->open) != CONEY_OK)
         op_end(op, CONEY_ECLOSED, 0, 0, "the environment is being closed");
     else
         member_open(open->member, op);
@@ -426,7 +451,7 @@ static void open_abandon(struct op *op)
     struct open_op *open = container_of(op, struct open_op, op);
     struct member *member = open->member;
     member->opening = NULL;
-    if (!member->keep_trying && !member->opened)
+    if (op->gave_up || (!member->keep_trying && !member->opened))
         member_end(member, member->state == MEMBER_DECLARING);
 }
 
@@ -445,16 +470,8 @@ coney_status member_run_open(struct member *member, coney_call *call)
     op_init(&open->op, member->env->loop, open_begin, open_abandon, open_free);
     open->member = member_ref(member);
     bool blocking = call == NULL || call->on_done == NULL;
-    atomic_store(&member->handle_closed, blocking); /* there is no handle to be closed before this returns */
-    coney_status status = op_run(&open->op, call, member->env->settings.call_deadline);
-    if (status != CONEY_OK || !blocking)
-        return status;
-    atomic_store(&member->handle_closed, false);
-    if (atomic_load(&member->env->open) == CONEY_OK || atomic_exchange(&member->handle_closed, true))
-        return CONEY_OK;
-    member_ref(member); /* the close drops the handle's reference, and the caller one more */
-    member->kind->close(member, NULL);
-    return op_refuse(call, CONEY_ECLOSED, "the environment was closed meanwhile");
+    atomic_store(&member->handle_closed, blocking);
+    return op_run(&open->op, call, member->env->settings.call_deadline);
 }
 
 coney_status member_close_handle(struct member *member, void **handle, uint32_t fork, coney_call *call)
@@ -463,12 +480,15 @@ coney_status member_close_handle(struct member *member, void **handle, uint32_t 
         *handle = NULL; /* the parent's loop and locks are in the copy, in whatever state: nothing of it can be freed safely */
         return op_refuse(call, CONEY_EFORKED, "%s", coney_status_text(CONEY_EFORKED));
     }
+    if (op_check(call) != CONEY_OK)
+        return CONEY_EINVAL;
     if (atomic_exchange(&member->handle_closed, true))
         return op_refuse(call, CONEY_ECLOSED, "it is being closed already");
+    *handle = NULL; /* at once: when the close has begun, `handle` itself may be gone */
     coney_status status = member->kind->close(member, call);
-    if (status == CONEY_ENOMEM)
+    if (status == CONEY_ENOMEM) {
         atomic_store(&member->handle_closed, false);
-    else
-        *handle = NULL;
+        *handle = member;
+    }
     return status;
 }

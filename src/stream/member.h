@@ -28,10 +28,9 @@ struct member_kind {
     void (*declare)(struct member *member); /* on a ready connection; ends in member_active or member_failed */
     void (*active)(struct member *member);
     void (*lost)(struct member *member);   /* its connection is gone, or its id is void: forget what is on the wire */
-    void (*failed)(struct member *member); /* an attempt has failed; another will follow */
-    void (*dead)(struct member *member, coney_status status, uint32_t code, const char *text); /* it will not come back */
-    coney_status (*close)(struct member *member,
-                          coney_call *call); /* the public close function; takes over the user's reference */
+    void (*failed)(struct member *member); /* an attempt has failed; another will follow. May be NULL */
+    void (*dead)(struct member *member);   /* it will not come back: every use of the handle answers CONEY_ECLOSED */
+    coney_status (*close)(struct member *member, coney_call *call); /* the public close function; ends with member_closed */
     void (*free)(struct member *member);
 };
 
@@ -44,7 +43,7 @@ struct member {
     struct conn *conn;
     uint8_t id;
     enum member_state state;
-    atomic_bool handle_closed; /* the user's handle is gone; any thread */
+    atomic_bool handle_closed; /* the user's handle is gone, or was not given out yet; any thread */
     bool opened;               /* was active once */
     bool keep_trying;          /* a failed open, or a missing stream, is tried again */
     struct op *opening;
@@ -61,14 +60,14 @@ bool member_init(struct member *member, const struct member_kind *kind, struct c
 struct member *member_ref(struct member *member);
 void member_unref(struct member *member);
 
-/* Starts opening. The environment holds a reference until the member is dead. `opening` is ended with the first success or, unless
- * keep_trying, the first failure. */
+/* Starts opening. The environment holds a reference until the member is dead and its handle closed. `opening` is ended with the first success or,
+ * unless keep_trying, the first failure. */
 void member_open(struct member *member, struct op *opening);
 
 /* The declaration succeeded. */
 void member_active(struct member *member);
 
-/* This attempt failed, or the place is lost. `held`: the broker may still know the id. */
+/* This attempt failed, or the place is lost. `held`: the broker may still know the id, and is asked to forget it. */
 void member_failed(struct member *member, coney_status status, uint32_t code, const char *text, bool held);
 
 /* The user closed it, or the environment: leaves the connection; nothing is tried any more. `held` as above. Calls no callback but `lost`. */
@@ -76,6 +75,9 @@ void member_end(struct member *member, bool held);
 
 /* The same when the broker has answered with this code: the text says what it means and what to do. The id is free. */
 void member_refused(struct member *member, uint16_t code);
+
+/* The close of the handle has ended: drops the user's reference, and the environment's. The member is dead. */
+void member_closed(struct member *member);
 
 /* Ends the member like a failure after which nothing will help. */
 void member_give_up(struct member *member, coney_status status, const char *text, bool held);

@@ -157,34 +157,33 @@ static void active(struct member *member)
 static void lost(struct member *member)
 {
     struct coney_stream_producer *producer = of(member);
+    if (member->conn != NULL && producer->outbox.writing != NULL)
+        conn_copy_writing(member->conn);
     list_remove(&producer->ready);
     uint64_t again = outbox_rewind(&producer->outbox);
     if (producer->no_resend)
-        producer_give_up(producer, atomic_load(&producer->outbox.tail));
+        producer_give_up(producer, producer->outbox.left);
     else
         counter_add(&producer->resent, again);
 }
 
 /* Sends are refused from here on; who waits is woken. */
-static void shut(struct coney_stream_producer *producer, coney_status status)
+static void shut(struct coney_stream_producer *producer)
 {
     struct outbox *outbox = &producer->outbox;
     lock_acquire(&outbox->lock);
-    if (atomic_load(&producer->open) == CONEY_OK)
-        atomic_store(&producer->open, status);
+    atomic_store(&producer->open, CONEY_ECLOSED);
     producer_set_limits(producer);
     lock_release(&outbox->lock);
     outbox_wake(outbox);
 }
 
-static void dead(struct member *member, coney_status status, uint32_t code, const char *text)
+static void dead(struct member *member)
 {
-    (void)code;
-    (void)text;
     struct coney_stream_producer *producer = of(member);
-    shut(producer, status == CONEY_ENOTFOUND ? status : CONEY_ECLOSED);
+    shut(producer);
     producer_give_up(producer, atomic_load(&producer->outbox.tail));
-    producer_fail_held(producer, (coney_status)atomic_load(&producer->open));
+    producer_fail_held(producer);
     producer_end_flushes(producer);
     loop_timer_unset(member->env->loop, &producer->confirm_timer);
     if (producer->closing != NULL)
@@ -221,12 +220,7 @@ static const char *close_text(const struct coney_stream_producer *producer)
 static void leave_broker(struct coney_stream_producer *producer)
 {
     struct member *member = &producer->member;
-    bool known_there = member->state == MEMBER_ACTIVE || member->state == MEMBER_DECLARING;
-    if (known_there) {
-        struct stream_frame frame = {.key = STREAM_DELETE_PUBLISHER, .delete_publisher.publisher = member->id};
-        conn_delete_id(member->conn, &frame, member->id, NULL, NULL);
-    }
-    member_end(member, known_there);
+    member_end(member, member->state == MEMBER_ACTIVE || member->state == MEMBER_DECLARING);
 }
 
 void producer_finish_close(struct coney_stream_producer *producer)
@@ -235,9 +229,9 @@ void producer_finish_close(struct coney_stream_producer *producer)
     if (op == NULL)
         return;
     producer->closing = NULL;
-    if (producer->member.state != MEMBER_DEAD)
-        leave_broker(producer);
+    leave_broker(producer);
     op_end(op, producer->close_status, 0, producer->unconfirmed_in_close, close_text(producer));
+    member_closed(&producer->member);
 }
 
 static struct coney_stream_producer *closing_of(struct op *op)
@@ -256,13 +250,12 @@ static void close_begin(struct op *op)
         failed(member);
 }
 
-/* The deadline passed with messages still in hand: they become unknown first. */
-static void close_expire(struct op *op)
+/* With messages still in hand: they become unknown first, and that ends the close. */
+static void close_expire(struct op *op, coney_status status)
 {
     struct coney_stream_producer *producer = closing_of(op);
-    producer->close_status = CONEY_ETIMEDOUT;
-    if (producer->member.state != MEMBER_DEAD)
-        leave_broker(producer);
+    producer->close_status = status;
+    leave_broker(producer);
 }
 
 static void close_free(struct op *op)
@@ -279,8 +272,9 @@ static coney_status close_producer(struct member *member, coney_call *call)
     struct close_op *close = calloc(1, sizeof *close);
     if (close == NULL)
         return op_refuse(call, CONEY_ENOMEM, "%s", coney_status_text(CONEY_ENOMEM));
-    shut(producer, CONEY_ECLOSED);
+    shut(producer);
     close->producer = producer;
+    member_ref(member);
     op_init(&close->op, loop, close_begin, NULL, close_free);
     close->op.expire = close_expire;
     close->op.detached = loop_is_current(loop);
@@ -316,6 +310,8 @@ static coney_status check_options(const coney_stream_producer_options *options, 
         status = name_check("producer", options->name, STREAM_REFERENCE_MAX, call);
     if (status != CONEY_OK)
         return status;
+    if (reserved_check(options->reserved, sizeof options->reserved) != CONEY_OK)
+        return op_refuse(call, CONEY_EINVAL, RESERVED_TEXT);
     if (options->max_messages < 0 || options->max_messages > MOST_MESSAGES)
         return op_refuse(call, CONEY_EINVAL, "max_messages is %lld: 1 to %lld, or 0 for the default",
                          (long long)options->max_messages, (long long)MOST_MESSAGES);

@@ -88,6 +88,6 @@ void producer_finish_close(struct coney_stream_producer *producer);
 /* wait.c: send_wait and flush calls that wait for room or for the head. */
 void producer_retry_held(struct coney_stream_producer *producer);
 void producer_end_flushes(struct coney_stream_producer *producer);
-void producer_fail_held(struct coney_stream_producer *producer, coney_status status);
+void producer_fail_held(struct coney_stream_producer *producer);
 
 #endif

@@ -258,7 +258,8 @@ static coney_status append_message(struct visit *visit, const coney_stream_messa
 coney_status coney_stream_send_message_sized(coney_stream_producer *producer, const coney_stream_message *message, size_t size)
 {
     coney_stream_message copy = {0};
-    if (producer == NULL || message == NULL || options_copy(&copy, sizeof copy, message, size, NULL) != CONEY_OK)
+    if (producer == NULL || message == NULL || options_copy(&copy, sizeof copy, message, size, NULL) != CONEY_OK ||
+        reserved_check(copy.reserved, sizeof copy.reserved) != CONEY_OK)
         return CONEY_EINVAL;
     if (producer->fork != fork_generation())
         return CONEY_EFORKED;
@@ -281,9 +282,11 @@ coney_status coney_stream_send_message_sized(coney_stream_producer *producer, co
 coney_status producer_send_for(struct coney_stream_producer *producer, coney_bytes body, struct op *op)
 {
     struct visit visit = enter(producer);
+    bool wanted = producer->wants_room;
     coney_status status = append_body(&visit, body, (uint64_t)(uintptr_t)op, SLOT_WAITED);
     if (status == CONEY_OK)
         op_ref(op);
+    producer->wants_room = wanted; /* that there is room again is told to those who send by themselves */
     leave(&visit);
     return status;
 }

@@ -163,6 +163,8 @@ static void add_number(struct list_writer *list, const char *key, int64_t value,
 
 static coney_status check_spec(const coney_stream_spec *spec, coney_call *call)
 {
+    if (reserved_check(spec->reserved, sizeof spec->reserved) != CONEY_OK)
+        return op_refuse(call, CONEY_EINVAL, RESERVED_TEXT);
     if (spec->max_length < 0 || spec->max_age < 0 || spec->max_segment_size < 0 || spec->initial_cluster_size < 0)
         return op_refuse(call, CONEY_EINVAL, "a size, age or number in the specification of the stream is negative");
     if (spec->max_age % CONEY_SECOND != 0)
@@ -447,6 +449,7 @@ static void take_stored_offset(struct admin_op *admin, const struct stream_frame
 /* A store has no answer; the query behind it on the same connection sees it, or why it was not taken. */
 static void query_after_store(void *ctx, coney_status status, const struct stream_frame *answer, const char *text)
 {
+    (void)answer;
     struct admin_op *admin = ctx;
     struct conn *control = admin->env->control;
     if (status == CONEY_OK && control != NULL && control->state == CONN_READY && !op_ended(&admin->op)) {
@@ -461,7 +464,7 @@ static void query_after_store(void *ctx, coney_status status, const struct strea
         op_unref(&admin->op);
         return;
     }
-    answered(ctx, status == CONEY_OK ? CONEY_ELOST : status, answer, text);
+    answered(ctx, status == CONEY_OK ? CONEY_ELOST : status, NULL, text);
 }
 
 static void store_begin(struct op *op)

@@ -198,10 +198,8 @@ static void see_to_broken(struct coney_stream_consumer *consumer)
                              .name = member->stream,
                              .handle = consumer},
               "%s", text);
-    if (member->state != MEMBER_ACTIVE)
-        return;
-    struct stream_frame frame = {.key = STREAM_UNSUBSCRIBE, .unsubscribe.subscription = member->id};
-    conn_delete_id(member->conn, &frame, member->id, NULL, NULL);
+    if (member->state != MEMBER_ACTIVE && member->state != MEMBER_DECLARING)
+        return; /* the next Subscribe asks for it */
     if (again)
         member_give_up(member, CONEY_ECORRUPT, text, true);
     else

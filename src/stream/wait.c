@@ -1,4 +1,5 @@
 /* wait.c: calls that wait for a producer's outcomes: send_wait for one message, flush for all that were accepted before it. */
+#include "base/text.h"
 #include "stream/producer.h"
 
 #include <stdlib.h>
@@ -53,16 +54,31 @@ static coney_status wait_run(struct coney_stream_producer *producer, coney_bytes
     return op_run(&wait->op, call, producer->member.env->settings.call_deadline);
 }
 
+/* The message was not accepted. */
+static void send_refused(struct wait_op *wait, coney_status status)
+{
+    char text[TEXT_CAP] = "";
+    if (status == CONEY_ETOOBIG)
+        text_print(text, sizeof text,
+                   "a body of %zu bytes does not fit: with its headers a message may take %zu bytes, since the connection's "
+                   "frame_max is %u",
+                   wait->len, wait->producer->max_entry,
+                   (unsigned)(wait->producer->max_entry + PUBLISH_HEADER_BYTES - STREAM_SIZE_BYTES));
+    op_end(&wait->op, status, 0, 0, text);
+}
+
 static void send_begin(struct op *op)
 {
     struct wait_op *wait = container_of(op, struct wait_op, op);
     struct coney_stream_producer *producer = wait->producer;
-    coney_status status = producer_send_for(producer, coney_bytes_of(wait->body, wait->len), op);
+    coney_status status = CONEY_EAGAIN; /* behind those that wait already */
+    if (list_empty(&producer->held_sends))
+        status = producer_send_for(producer, coney_bytes_of(wait->body, wait->len), op);
     if (status == CONEY_EAGAIN) {
         op_ref(op);
         list_append(&producer->held_sends, &wait->waiting);
     } else if (status != CONEY_OK) {
-        op_end(op, status, 0, 0, NULL);
+        send_refused(wait, status);
     }
 }
 
@@ -80,16 +96,16 @@ void producer_retry_held(struct coney_stream_producer *producer)
             return;
         list_remove(&wait->waiting);
         if (status != CONEY_OK)
-            op_end(&wait->op, status, 0, 0, NULL);
+            send_refused(wait, status);
         op_unref(&wait->op);
     }
 }
 
-void producer_fail_held(struct coney_stream_producer *producer, coney_status status)
+void producer_fail_held(struct coney_stream_producer *producer)
 {
     for (struct list *at = list_take(&producer->held_sends); at != NULL; at = list_take(&producer->held_sends)) {
         struct wait_op *wait = of_link(at);
-        op_end(&wait->op, status, 0, 0, NULL);
+        op_end(&wait->op, CONEY_ECLOSED, 0, 0, NULL);
         op_unref(&wait->op);
     }
 }
