@@ -26,7 +26,8 @@ static void wake_loop(struct coney_stream_consumer *consumer)
 }
 
 /* Why messages were passed over is told by the loop, once for those that it did not get round to yet. */
-static void skip_unreadable(struct coney_stream_consumer *consumer, uint64_t offset, uint32_t records, const char *why, bool compressed)
+static void skip_unreadable(struct coney_stream_consumer *consumer, uint64_t offset, uint32_t records, const char *why,
+                            bool compressed)
 {
     uint64_t skipped = records > 0 ? records : 1;
     lock_acquire(&consumer->lock);
@@ -49,8 +50,8 @@ static const char *compression_name(uint8_t compression)
 
 /* The next message of the chunk, past what cannot be read. Inlined and with nothing passed by address, so that a walk and an entry that are
  * locals of the caller's stay in registers. */
-static inline __attribute__((always_inline)) enum chunk_item next_message(struct coney_stream_consumer *consumer, struct chunk_walk *walk,
-                                                                          struct chunk_entry *entry)
+static inline __attribute__((always_inline)) enum chunk_item next_message(struct coney_stream_consumer *consumer,
+                                                                          struct chunk_walk *walk, struct chunk_entry *entry)
 {
     for (;;) {
         enum chunk_item item = chunk_next(walk, entry);

@@ -47,7 +47,8 @@ static inline uint64_t number_of_id(const struct coney_stream_producer *producer
 
 /* Settles and reports every id. `given` is a constant: for coney's own ids a subtraction finds the slot, which is what runs for each message.
  * No callback moves head or cursor. */
-static inline __attribute__((always_inline)) uint64_t confirm_each(struct coney_stream_producer *producer, struct list_iter it, bool given)
+static inline __attribute__((always_inline)) uint64_t confirm_each(struct coney_stream_producer *producer, struct list_iter it,
+                                                                   bool given)
 {
     const struct outbox *outbox = &producer->outbox;
     uint64_t id_base = atomic_load_explicit(&producer->id_base, memory_order_relaxed);

@@ -139,7 +139,8 @@ static coney_status append_body(struct visit *visit, coney_bytes body, uint64_t 
  * way saves no registers. A tiny body is copied without a call. Measured for 12 bytes: 105 instructions before, 70 after. */
 
 /* A send that must look closer. The lock is held. */
-static __attribute__((noinline)) coney_status send_visiting(struct coney_stream_producer *producer, coney_bytes body, uint64_t tag)
+static __attribute__((noinline)) coney_status send_visiting(struct coney_stream_producer *producer, coney_bytes body,
+                                                            uint64_t tag)
 {
     struct visit visit = {.producer = producer};
     coney_status status = append_body(&visit, body, tag, 0);
@@ -147,7 +148,8 @@ static __attribute__((noinline)) coney_status send_visiting(struct coney_stream_
     return status;
 }
 
-static __attribute__((noinline)) coney_status send_after_wait(struct coney_stream_producer *producer, coney_bytes body, uint64_t tag)
+static __attribute__((noinline)) coney_status send_after_wait(struct coney_stream_producer *producer, coney_bytes body,
+                                                              uint64_t tag)
 {
     lock_wait(&producer->outbox.lock);
     return send_visiting(producer, body, tag);
@@ -166,8 +168,8 @@ enum body_class {
     BODY_LONG,
 };
 
-static inline __attribute__((always_inline)) coney_status send_straight(struct coney_stream_producer *producer, coney_bytes body,
-                                                                        uint64_t tag, enum body_class class)
+static inline __attribute__((always_inline)) coney_status send_straight(struct coney_stream_producer *producer,
+                                                                        coney_bytes body, uint64_t tag, enum body_class class)
 {
     struct outbox *outbox = &producer->outbox;
     size_t data = body.len + (class == BODY_LONG ? LONG_DATA_BYTES : SHORT_DATA_BYTES);
