@@ -320,10 +320,14 @@ static void on_read_end(void *ctx)
 static void on_down(void *ctx, coney_status status, const char *text)
 {
     struct conn *conn = ctx;
-    if (conn->close_status != CONEY_OK)
+    char more[TEXT_CAP];
+    if (conn->close_status != CONEY_OK) {
         conn_fail(conn, conn->close_status, conn->close_code, conn->close_text);
-    else
-        conn_fail(conn, status, 0, text);
+        return;
+    }
+    text_print(more, sizeof more, "%s%s", text,
+               status == CONEY_ECONNECT ? " (the broker's plugin rabbitmq_stream must be enabled, too)" : "");
+    conn_fail(conn, status, 0, more);
 }
 
 static const struct link_owner link_callbacks = {
