@@ -173,11 +173,18 @@ struct stepper {
     struct embedded *e;
     pthread_t thread;
     atomic_bool stop;
+    struct monitor monitor;
+    bool steps; /* this thread is the one that steps from now on */
 };
 
 static void *step_on(void *arg)
 {
     struct stepper *stepper = arg;
+    coney_loop_step(stepper->e->loop);
+    monitor_lock(&stepper->monitor);
+    stepper->steps = true;
+    monitor_broadcast(&stepper->monitor);
+    monitor_unlock(&stepper->monitor);
     while (!atomic_load(&stepper->stop)) {
         struct pollfd fd = {coney_loop_fd(stepper->e->loop), POLLIN, 0};
         if (poll(&fd, 1, 20) == 1)
@@ -194,6 +201,12 @@ static void other_threads_may_block_while_one_steps(void **state)
     embed(&e, false);
     struct stepper stepper = {.e = &e};
     assert_int_equal(pthread_create(&stepper.thread, NULL, step_on, &stepper), 0);
+    int64_t until = now_ms() + scaled_ms(SUPPORT_PATIENCE);
+    monitor_lock(&stepper.monitor);
+    while (!stepper.steps && monitor_wait(&stepper.monitor, until))
+        ;
+    assert_true(stepper.steps);
+    monitor_unlock(&stepper.monitor);
     stage_open(&e.stage);
     coney_stream_producer_options options = {.max_messages = 50};
     coney_stream_producer *producer = stage_producer(&e.stage, "s", &outcomes, &options);
@@ -204,6 +217,7 @@ static void other_threads_may_block_while_one_steps(void **state)
     coney_stream_env_close(&e.stage.env, NULL);
     atomic_store(&stepper.stop, true);
     pthread_join(stepper.thread, NULL);
+    monitor_free(&stepper.monitor);
     unembed(&e);
     outcomes_free(&outcomes);
 }
