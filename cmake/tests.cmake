@@ -2,6 +2,14 @@
 # own), install, and house (headers, layers, symbols).
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 
+# Sanitizers slow a test down.
+set(unit_timeout 60)
+set(test_timeout 120)
+if(sanitized)
+    set(unit_timeout 180)
+    set(test_timeout 360)
+endif()
+
 # A unit test links the objects of its own room and of those that the room knows, so a broken room stops only its own.
 foreach(room IN LISTS CONEY_ROOMS)
     coney_room_targets(${room} targets)
@@ -16,7 +24,7 @@ foreach(room IN LISTS CONEY_ROOMS)
         target_include_directories(${name} PRIVATE include src)
         target_link_libraries(${name} PRIVATE ${targets} PkgConfig::CMOCKA PkgConfig::LIBDEFLATE Threads::Threads coney_warnings)
         add_test(NAME ${name} COMMAND ${name})
-        set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 60)
+        set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT ${unit_timeout})
     endforeach()
 endforeach()
 
@@ -28,7 +36,7 @@ foreach(source IN LISTS cli_tests)
     set_target_properties(cli_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY unit)
     target_link_libraries(cli_${name} PRIVATE coney_static PkgConfig::CMOCKA Threads::Threads coney_warnings m)
     add_test(NAME cli_${name} COMMAND cli_${name})
-    set_tests_properties(cli_${name} PROPERTIES LABELS unit TIMEOUT 60)
+    set_tests_properties(cli_${name} PROPERTIES LABELS unit TIMEOUT ${unit_timeout})
 endforeach()
 
 # test/: files without _test are shared by the tests; the name's first word says what a test needs.
@@ -40,9 +48,13 @@ function(coney_describe_test name)
     if(name MATCHES "^(peer|broker|node)_")
         set(label ${CMAKE_MATCH_1})
     endif()
-    set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 120 SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment}")
+    set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${test_timeout} SKIP_RETURN_CODE 77
+        ENVIRONMENT "${test_environment}")
+    # What takes longest begins first; tests with a node of their own take turns, for its memory.
     if(label STREQUAL "node")
-        set_tests_properties(${name} PROPERTIES RESOURCE_LOCK node)
+        set_tests_properties(${name} PROPERTIES RESOURCE_LOCK node COST 300)
+    elseif(label MATCHES "peer|broker")
+        set_tests_properties(${name} PROPERTIES COST 100)
     endif()
 endfunction()
 
