@@ -35,24 +35,41 @@ static struct lock *guard_of(struct lane *lane)
     return lane->dispatcher != NULL ? &lane->dispatcher->lock : &lane->lock;
 }
 
+/* What the dispatcher's thread waits for; NULL for a lane on a loop. */
+static const struct cond *work_of(const struct lane *lane)
+{
+    return lane->dispatcher != NULL ? &lane->dispatcher->work : NULL;
+}
+
 static bool is_running(const struct lane *lane)
 {
     return atomic_load_explicit(&lane->thread, memory_order_relaxed) != 0;
 }
 
-/* Under the guard: hands the lane to who runs it. The wake is made under the lock, too: as soon as that is free the lane may run, and after that
- * its closing may end the dispatcher. On the loop the task may be posted already, from before a stop; then it runs once. */
-static void enqueue(struct lane *lane)
+/* Under the guard: hands the lane to who runs it. Returns true when the dispatcher's thread sleeps and is to be woken once the guard is released.
+ * On the loop the task may be posted already, from before a stop; then it runs once. */
+static bool enqueue(struct lane *lane)
 {
     struct dispatcher *d = lane->dispatcher;
     if (d != NULL) {
         list_append(&d->queue, &lane->queued);
-        cond_wake_all(&d->work);
-    } else if (loop_is_current(lane->loop)) {
+        return cond_turn(&d->work);
+    }
+    if (loop_is_current(lane->loop)) {
         loop_defer(lane->loop, &lane->task);
     } else {
         loop_post(lane->loop, &lane->task);
     }
+    return false;
+}
+
+/* Under the guard, which is released: as soon as it is free the lane may run, and after that its closing may end the dispatcher, so of both only
+ * the address of the condition is used. */
+static void release_and_wake(struct lock *guard, const struct cond *work, bool wake)
+{
+    lock_release(guard);
+    if (wake)
+        cond_wake_turned(work);
 }
 
 /* Under the guard: a lane that is about to run. */
@@ -100,11 +117,11 @@ void lane_init(struct lane *lane, struct dispatcher *d, coney_loop *loop, bool (
 void lane_wake(struct lane *lane)
 {
     struct lock *guard = guard_of(lane);
+    const struct cond *work = work_of(lane);
     lock_acquire(guard);
-    if (!lane->woken && !is_running(lane) && !lane_is_stopped(lane))
-        enqueue(lane);
+    bool idle = !lane->woken && !is_running(lane) && !lane_is_stopped(lane);
     lane->woken = true;
-    lock_release(guard);
+    release_and_wake(guard, work, idle && enqueue(lane));
 }
 
 bool lane_stop(struct lane *lane, int64_t deadline)
@@ -125,11 +142,11 @@ bool lane_stop(struct lane *lane, int64_t deadline)
 void lane_resume(struct lane *lane)
 {
     struct lock *guard = guard_of(lane);
+    const struct cond *work = work_of(lane);
     lock_acquire(guard);
-    if (lane_is_stopped(lane) && lane->woken && !is_running(lane))
-        enqueue(lane);
+    bool due = lane_is_stopped(lane) && lane->woken && !is_running(lane);
     atomic_store_explicit(&lane->stopped, false, memory_order_release);
-    lock_release(guard);
+    release_and_wake(guard, work, due && enqueue(lane));
 }
 
 bool lane_is_current(const struct lane *lane)
