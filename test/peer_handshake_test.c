@@ -597,6 +597,33 @@ static void out_of_descriptors_is_a_status_and_the_next_open_works(void **state)
     peer_stop(&peer);
 }
 
+static void out_of_descriptors_a_producer_fails_and_the_environment_goes_on(void **state)
+{
+    (void)state;
+    struct stage stage;
+    struct rlimit before, tight;
+    stage_up(&stage);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    int probe = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    assert_true(probe >= 0);
+    close(probe);
+    tight = before;
+    tight.rlim_cur = (rlim_t)probe;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
+    coney_call call = call_within(3000);
+    coney_stream_producer *producer = coney_stream_producer_open(stage.env, "s", NULL, &call);
+    coney_status created = coney_stream_create(stage.env, "t", NULL, NULL);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_null(producer);
+    assert_int_equal(call.status, CONEY_ELIMIT);
+    assert_says(call.text, "descriptors");
+    assert_int_equal(created, CONEY_OK);
+    producer = stage_producer(&stage, "s", NULL, NULL);
+    assert_int_equal(coney_stream_send_wait(producer, CONEY_STR("x"), NULL), CONEY_OK);
+    producer_close(&producer);
+    stage_down(&stage);
+}
+
 /* Asynchronous --------------------------------------------------------------------------------------------------- */
 
 static void an_asynchronous_open_exists_at_once_and_reports_once(void **state)
@@ -730,6 +757,7 @@ int main(void)
         cmocka_unit_test(SB_75_and_SB_76_a_silent_broker_is_lost_after_two_to_three_intervals),
         cmocka_unit_test(SB_75_deliveries_or_heartbeats_alone_keep_a_connection_alive_and_we_send_our_own),
         cmocka_unit_test(out_of_descriptors_is_a_status_and_the_next_open_works),
+        cmocka_unit_test(out_of_descriptors_a_producer_fails_and_the_environment_goes_on),
         cmocka_unit_test(an_asynchronous_open_exists_at_once_and_reports_once),
         cmocka_unit_test(an_asynchronous_open_that_fails_leaves_a_dead_handle),
         cmocka_unit_test(with_keep_trying_a_failed_open_leaves_a_handle_that_works_later),
