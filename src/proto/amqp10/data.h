@@ -48,7 +48,7 @@ static inline bool amqp10_data_only(coney_bytes entry, coney_bytes *body)
     const uint8_t *at = (const uint8_t *)entry.data;
     if (entry.len < 5)
         return false;
-    if (are32(at, AMQP10_DATA_SHORT) && at[4] == entry.len - 5) {
+    if (__builtin_expect(are32(at, AMQP10_DATA_SHORT) && at[4] == entry.len - 5, 1)) {
         *body = coney_bytes_of(at + 5, entry.len - 5);
         return true;
     }
