@@ -8,8 +8,8 @@
 
 #define OUTPUT_CAP (1 << 20)
 
-/* Runs a shell command and returns what it printed, which the caller frees. */
-static char *printed_by(const char *command)
+/* Runs a shell command; gives what it printed, which the caller frees, and its exit code, or -1 after a signal. */
+static char *run(const char *command, int *code)
 {
     char *all = malloc(OUTPUT_CAP);
     FILE *pipe = popen(command, "re");
@@ -21,9 +21,22 @@ static char *printed_by(const char *command)
         len += more;
     all[len] = '\0';
     int status = pclose(pipe);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        fail_msg("%s failed (%d): %s", command, WEXITSTATUS(status), all);
+    *code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     return all;
+}
+
+/* What a command printed that succeeded within this many attempts. */
+static char *printed_by(const char *command, int attempts)
+{
+    for (;;) {
+        int code;
+        char *all = run(command, &code);
+        if (code == 0)
+            return all;
+        if (--attempts == 0)
+            fail_msg("%s failed (%d): %s", command, code, all);
+        free(all);
+    }
 }
 
 static const char *script(void)
@@ -36,7 +49,7 @@ static char *broker(const struct node *node, const char *command, const char *op
 {
     char line[1024];
     snprintf(line, sizeof line, "'%s' %s --name %s %s 2>&1", script(), command, node->name, options);
-    return printed_by(line);
+    return printed_by(line, 1);
 }
 
 /* The value of NAME in lines like "export NAME=value", as the shell printed it. */
@@ -126,7 +139,7 @@ void node_signal(const struct node *node, int signal)
         fail_msg("cannot send signal %d to node '%s', pid %ld", signal, node->name, (long)node->pid);
 }
 
-static char *run_ctl(const struct node *node, const char *format, va_list arguments)
+static char *run_ctl(const struct node *node, int attempts, const char *format, va_list arguments)
 {
     char words[1024];
     char line[2048];
@@ -134,14 +147,14 @@ static char *run_ctl(const struct node *node, const char *format, va_list argume
         skip();
     vsnprintf(words, sizeof words, format, arguments);
     snprintf(line, sizeof line, "%s %s 2>&1", node->ctl, words);
-    return printed_by(line);
+    return printed_by(line, attempts);
 }
 
 char *node_ctl(const struct node *node, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    char *output = run_ctl(node, format, arguments);
+    char *output = run_ctl(node, 5, format, arguments);
     va_end(arguments);
     return output;
 }
@@ -150,6 +163,6 @@ void node_do(const struct node *node, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    free(run_ctl(node, format, arguments));
+    free(run_ctl(node, 1, format, arguments));
     va_end(arguments);
 }

@@ -42,10 +42,11 @@ void node_remove(struct node *node);
 void node_signal(const struct node *node, int signal);
 
 /* Runs rabbitmqctl, or another of its tools when the first word names one, with the arguments that the format makes (a shell
- * reads them). What it printed: the caller frees it. */
+ * reads them). What it printed: the caller frees it. Tried again when it fails, five times at most: the broker's lists break off
+ * when what they list goes away meanwhile. */
 char *node_ctl(const struct node *node, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same when only its success counts. */
+/* The same, once, when only its success counts. */
 void node_do(const struct node *node, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif
