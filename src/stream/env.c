@@ -103,8 +103,9 @@ static void end_threads(struct coney_stream_env *env)
     if (env->owns_loop && env->loop != NULL)
         loop_thread_stop(env->loop);
     dispatcher_end(env->dispatcher);
+    coney_loop *loop = env->loop; /* a copy: its last tasks still find it in the environment */
     if (env->owns_loop)
-        coney_loop_free(&env->loop);
+        coney_loop_free(&loop);
 }
 
 static void tear_down(struct coney_stream_env *env)
