@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-/* A thread that blocks ends its call by itself when the loop is this late: a user's loop that nobody steps fires no timer. */
+/* A thread that blocks ends its call by itself when the loop is this late: a user's loop that nobody steps fires no timer. Not so with a close on a
+ * loop that has its own thread: its caller may count on it that no callback runs afterwards, and the loop does come round. */
 #define LOOP_GRACE (100 * CONEY_MILLISECOND)
 
 /* The asynchronous calls of the process by their id, for coney_call_cancel. */
@@ -200,7 +201,8 @@ static void wait_stepping(struct op *op)
 
 static void wait_blocking(struct op *op)
 {
-    int64_t limit = time_after(op->deadline, LOOP_GRACE);
+    bool must_be_told = op->expire != NULL && loop_has_thread(op->loop);
+    int64_t limit = must_be_told ? INT64_MAX : time_after(op->deadline, LOOP_GRACE);
     lock_acquire(&op->lock);
     while (!op->ended && cond_wait(&op->done, &op->lock, limit))
         continue;

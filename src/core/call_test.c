@@ -4,6 +4,7 @@
 #include "base/time.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -404,6 +405,30 @@ static void a_close_that_was_given_up_takes_place_when_the_loop_comes_round(void
     assert_int_equal(blocked.fate.freed, 1);
 }
 
+static void come_late(struct task *task)
+{
+    (void)task;
+    int64_t until = time_now() + 250 * CONEY_MILLISECOND;
+    while (time_now() < until)
+        sched_yield();
+}
+
+static void a_close_waits_for_a_loop_that_is_late(void **state)
+{
+    (void)state;
+    coney_loop *loop = coney_loop_new();
+    assert_int_equal(loop_thread_start(loop, "test"), CONEY_OK);
+    struct task late = {.run = come_late};
+    struct fate fate = {0};
+    struct op *op = probe_new(loop, &fate);
+    op->expire = expire;
+    loop_post(loop, &late);
+    assert_int_equal(op_run(op, NULL, CONEY_MILLISECOND), CONEY_ETIMEDOUT);
+    assert_int_equal(fate.expired, 1);
+    coney_loop_free(&loop);
+    assert_int_equal(fate.freed, 1);
+}
+
 static void a_refusal_before_there_is_an_op_fills_the_call_if_there_is_one(void **state)
 {
     (void)state;
@@ -438,6 +463,7 @@ int main(void)
         ON_A_LOOP(a_blocking_call_inside_the_loop_is_refused),
         ON_A_LOOP(a_thread_gives_up_on_a_loop_that_nobody_steps_and_the_work_never_begins),
         ON_A_LOOP(a_close_that_was_given_up_takes_place_when_the_loop_comes_round),
+        cmocka_unit_test(a_close_waits_for_a_loop_that_is_late),
         cmocka_unit_test(a_refusal_before_there_is_an_op_fills_the_call_if_there_is_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
