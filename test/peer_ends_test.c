@@ -47,11 +47,19 @@ static void a_producer_may_leave_in_the_middle_of_a_write_and_the_others_go_on(v
     coney_call call = {.deadline = 200 * CONEY_MILLISECOND};
     assert_int_equal(coney_stream_producer_close(&leaves, &call), CONEY_ETIMEDOUT);
     assert_int_equal(outcomes_count(&left), LEAVING);
+    memset(body, 'y', LARGE);
+    for (uint64_t i = 0; i < LEAVING; i++) /* in the memory that was given back */
+        assert_int_equal(coney_stream_send(stays, coney_bytes_of(body, LARGE), STAYING + i), CONEY_OK);
     peer_stop_reading(stage.peer, peer_producer_connection(stage.peer, "b"), false);
-    outcomes_wait(&stayed, STAYING);
-    outcomes_are_in_order(&stayed, 0, STAYING);
-    assert_int_equal(outcomes_with(&stayed, CONEY_OK), STAYING);
+    outcomes_wait(&stayed, STAYING + LEAVING);
+    outcomes_are_in_order(&stayed, 0, STAYING + LEAVING);
+    assert_int_equal(outcomes_with(&stayed, CONEY_OK), STAYING + LEAVING);
     assert_int_equal(events_count(&stage.events, CONEY_EVENT_DISCONNECTED), 0);
+    for (size_t i = 1; i < peer_message_count(stage.peer); i++) {
+        struct peer_message message = peer_message_of(stage.peer, i);
+        if (strcmp(message.stream, "a") == 0)
+            assert_memory_equal(message.body.data, "xxxxxxxxxxxxxxxx", 16);
+    }
     free(body);
     producer_close(&stays);
     stage_down(&stage);
@@ -72,6 +80,8 @@ static void a_connection_lost_during_a_close_without_resend_ends_the_close(void 
     stage_send(producer, 0, 20);
     peer_wait_messages(stage.peer, 20);
     assert_int_equal(coney_stream_producer_close(&producer, waited_call_of(&closed, 0)), CONEY_OK);
+    coney_call seen = {0};
+    assert_int_equal(coney_stream_exists(stage.env, "s", &seen), CONEY_OK); /* by now the close has begun */
     peer_cut(stage.peer, peer_producer_connection(stage.peer, "s"), PEER_RST);
     waited_call_wait(&closed);
     assert_int_equal(outcomes_with(&outcomes, CONEY_EUNKNOWN), 20);
