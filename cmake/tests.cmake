@@ -4,10 +4,10 @@ pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 
 # Sanitizers slow a test down.
 set(unit_timeout 60)
-set(test_timeout 120)
+set(test_timeout 240)
 if(sanitized)
     set(unit_timeout 180)
-    set(test_timeout 360)
+    set(test_timeout 480)
 endif()
 
 # A unit test links the objects of its own room and of those that the room knows, so a broken room stops only its own.
