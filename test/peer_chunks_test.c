@@ -55,7 +55,7 @@ static void SB_27_a_plain_batch_is_five_messages(void **state)
     chunk_add_batch(&work.w, five, 5);
     peer_deliver_bytes(stage.peer, "s", work_finish(&work));
     deliveries_wait(&deliveries, 5);
-    deliveries_are_in_order(&deliveries, 32, 5);
+    deliveries_are_numbered(&deliveries, 32, 5);
     assert_string_equal(deliveries_of(&deliveries, 4).body, "m36");
     consumer_close(&consumer);
     stage_down(&stage);
@@ -243,7 +243,7 @@ static void SB_34_a_broken_chunk_names_its_offset_is_not_handed_over_and_is_aske
     events_wait(&stage.events, CONEY_EVENT_RECOVERED, 0);
     peer_deliver(stage.peer, "s", 5, 5);
     deliveries_wait(&deliveries, 10);
-    deliveries_are_in_order(&deliveries, 0, 10);
+    deliveries_are_numbered(&deliveries, 0, 10);
     consumer_close(&consumer);
     stage_down(&stage);
     deliveries_free(&deliveries);
@@ -301,7 +301,7 @@ static void a_bit_flipped_on_the_way_is_found_and_the_messages_come_whole(void *
         proxy_corrupt_chunks(proxy, 1);
     }
     deliveries_wait(&deliveries, 2000);
-    deliveries_are_in_order(&deliveries, 0, 2000);
+    deliveries_are_numbered(&deliveries, 0, 2000);
     consumer_close(&consumer);
     coney_stream_env_close(&stage.env, NULL);
     proxy_stop(&proxy);

@@ -49,7 +49,7 @@ static void SB_01_a_consumer_at_offset_45_sees_nothing_older(void **state)
     peer_deliver(stage.peer, "s", 32, 64);
     deliveries_wait(&deliveries, 51);
     consumer_close(&consumer);
-    deliveries_are_in_order(&deliveries, 45, 51);
+    deliveries_are_numbered(&deliveries, 45, 51);
     assert_string_equal(deliveries_of(&deliveries, 0).body, "m45");
     assert_string_equal(deliveries_of(&deliveries, 50).body, "m95");
     stage_down(&stage);
@@ -68,7 +68,7 @@ static void an_offset_beyond_the_end_means_what_is_published_next(void **state)
     peer_deliver(stage.peer, "s", 13, 3);
     deliveries_wait(&deliveries, 6);
     consumer_close(&consumer);
-    deliveries_are_in_order(&deliveries, 10, 6);
+    deliveries_are_numbered(&deliveries, 10, 6);
     stage_down(&stage);
     deliveries_free(&deliveries);
 }
@@ -142,7 +142,7 @@ static void SB_07_a_message_in_hand_at_a_cut_is_neither_lost_nor_seen_twice_and_
     deliveries_open_gate(&deliveries);
     deliveries_wait(&deliveries, 7);
     consumer_close(&consumer);
-    deliveries_are_in_order(&deliveries, 5, 7);
+    deliveries_are_numbered(&deliveries, 5, 7);
     size_t stores = peer_count(stage.peer, STREAM_STORE_OFFSET);
     assert_int_equal(peer_record_of(stage.peer, STREAM_STORE_OFFSET, stores - 1)->frame.store_offset.offset, 11);
     stage_down(&stage);
@@ -164,7 +164,7 @@ static void a_chunk_that_arrives_again_after_a_cut_is_not_handed_over_again(void
     peer_deliver(stage.peer, "s", 5, 10); /* the broker's chunk that contains offset 10 */
     deliveries_wait(&deliveries, 15);
     consumer_close(&consumer);
-    deliveries_are_in_order(&deliveries, 0, 15);
+    deliveries_are_numbered(&deliveries, 0, 15);
     stage_down(&stage);
     deliveries_free(&deliveries);
 }
@@ -182,7 +182,7 @@ static void SB_08_a_timestamp_start_hands_over_whole_chunks_with_their_time(void
     deliveries_wait(&deliveries, 5);
     assert_int_equal(deliveries_of(&deliveries, 0).timestamp, 1000);
     assert_int_equal(deliveries_of(&deliveries, 4).timestamp, 2000);
-    deliveries_are_in_order(&deliveries, 0, 5);
+    deliveries_are_numbered(&deliveries, 0, 5);
     consumer_close(&consumer);
     stage_down(&stage);
     deliveries_free(&deliveries);
@@ -201,7 +201,7 @@ static void SB_09_last_hands_over_the_whole_last_chunk_also_on_a_reused_subscrip
     consumer = stage_consumer(&stage, "s", &deliveries, &last);
     peer_deliver(stage.peer, "s", 90, 10);
     deliveries_wait(&deliveries, 10);
-    deliveries_are_in_order(&deliveries, 90, 10);
+    deliveries_are_numbered(&deliveries, 90, 10);
     consumer_close(&consumer);
     stage_down(&stage);
     deliveries_free(&deliveries);
@@ -228,7 +228,7 @@ static void SB_13_a_name_without_a_stored_offset_begins_as_asked(void **state)
     assert_int_equal(subscribed_at(stage.peer).type, STREAM_OFFSET_FIRST);
     peer_deliver(stage.peer, "s", 0, 2);
     deliveries_wait(&deliveries, 2);
-    deliveries_are_in_order(&deliveries, 0, 2);
+    deliveries_are_numbered(&deliveries, 0, 2);
     consumer_close(&consumer);
     assert_int_equal(last_stored(stage.peer), 1);
     stage_down(&stage);
@@ -249,7 +249,7 @@ static void a_name_with_a_stored_offset_begins_after_it(void **state)
     assert_int_equal(spec.value, 42);
     peer_deliver(stage.peer, "s", 40, 5);
     deliveries_wait(&deliveries, 3);
-    deliveries_are_in_order(&deliveries, 42, 3);
+    deliveries_are_numbered(&deliveries, 42, 3);
     consumer_close(&consumer);
     stage_down(&stage);
     deliveries_free(&deliveries);
@@ -593,7 +593,7 @@ static void between_pause_and_resume_no_handler_starts(void **state)
     assert_false(deliveries_reach(&deliveries, 6, 30));
     coney_stream_consumer_resume(consumer);
     deliveries_wait(&deliveries, 10);
-    deliveries_are_in_order(&deliveries, 0, 10);
+    deliveries_are_numbered(&deliveries, 0, 10);
     consumer_close(&consumer);
     stage_down(&stage);
     deliveries_free(&deliveries);
@@ -619,7 +619,7 @@ static void pausing_inside_a_handler_takes_effect_after_it(void **state)
     assert_false(deliveries_reach(&deliveries, 4, 30));
     coney_stream_consumer_resume(consumer);
     deliveries_wait(&deliveries, 6);
-    deliveries_are_in_order(&deliveries, 0, 6);
+    deliveries_are_numbered(&deliveries, 0, 6);
     consumer_close(&consumer);
     stage_down(&stage);
     deliveries_free(&deliveries);
@@ -660,7 +660,7 @@ static void a_handler_may_take_whole_chunks(void **state)
     peer_deliver(stage.peer, "s", 15, 5);
     deliveries_wait(&chunks.deliveries, 8);
     consumer_close(&consumer);
-    deliveries_are_in_order(&chunks.deliveries, 12, 8);
+    deliveries_are_numbered(&chunks.deliveries, 12, 8);
     assert_int_equal(chunks.calls, 2);
     assert_int_equal(chunks.first[0], 10);
     assert_int_equal(chunks.count[0], 5);
@@ -690,7 +690,7 @@ static void cuts_between_and_inside_chunks_lose_nothing_and_repeat_nothing(void 
     }
     deliveries_wait(&deliveries, 21000);
     consumer_close(&consumer);
-    deliveries_are_in_order(&deliveries, 0, 21000);
+    deliveries_are_numbered(&deliveries, 0, 21000);
     stage_down(&stage);
     deliveries_free(&deliveries);
 }
@@ -739,7 +739,7 @@ static void SB_23_after_closing_one_the_next_of_the_same_name_gets_the_messages_
     deliveries_wait(&second, 3);
     consumer_close(&consumer);
     assert_int_equal(deliveries_count(&first), 0);
-    deliveries_are_in_order(&second, 1, 3);
+    deliveries_are_numbered(&second, 1, 3);
     stage_down(&stage);
     deliveries_free(&first);
     deliveries_free(&second);

@@ -62,7 +62,7 @@ static void SB_15_a_chunk_that_hands_over_nothing_gives_its_credit_back(void **s
     peer_wait_count(stage.peer, STREAM_CREDIT, 2);
     peer_deliver(stage.peer, "s", 5, 1);
     deliveries_wait(&deliveries, 1);
-    deliveries_are_in_order(&deliveries, 5, 1);
+    deliveries_are_numbered(&deliveries, 5, 1);
     consumer_close(&consumer);
     stage_down(&stage);
     deliveries_free(&deliveries);
@@ -214,7 +214,7 @@ static void on_the_loop_handlers_run_and_waiting_is_refused(void **state)
     coney_stream_consumer *consumer = stage_consumer(&stage, "s", &deliveries, &options);
     peer_feed(stage.peer, "s", 0, 1, 50);
     deliveries_wait(&deliveries, 50);
-    deliveries_are_in_order(&deliveries, 0, 50);
+    deliveries_are_numbered(&deliveries, 0, 50);
     consumer_close(&consumer);
     assert_int_equal(caller.created, CONEY_EDEADLK);
     assert_int_equal(caller.sent, CONEY_EDEADLK);
@@ -382,7 +382,7 @@ static void SB_25_a_credit_that_cannot_be_written_leads_to_recovery_and_no_signa
     events_wait(&stage.events, CONEY_EVENT_RECOVERED, 0);
     peer_deliver(stage.peer, "s", 1, 1);
     deliveries_wait(&deliveries, 2);
-    deliveries_are_in_order(&deliveries, 0, 2);
+    deliveries_are_numbered(&deliveries, 0, 2);
     consumer_close(&consumer);
     stage_down(&stage);
     deliveries_free(&deliveries);
@@ -402,7 +402,7 @@ static void after_recovery_the_window_is_whole_again(void **state)
         peer_cut(stage.peer, PEER_ALL, PEER_RST);
     }
     deliveries_wait(&deliveries, 1000);
-    deliveries_are_in_order(&deliveries, 0, 1000);
+    deliveries_are_numbered(&deliveries, 0, 1000);
     consumer_close(&consumer);
     stage_down(&stage);
     deliveries_free(&deliveries);

@@ -291,6 +291,16 @@ void deliveries_are_in_order(struct deliveries *deliveries, uint64_t first, size
                      (unsigned long long)(first + i));
 }
 
+void deliveries_are_numbered(struct deliveries *deliveries, uint64_t first, size_t count)
+{
+    deliveries_are_in_order(deliveries, first, count);
+    for (size_t i = 0; i < count; i++) {
+        char expected[24];
+        snprintf(expected, sizeof expected, "m%llu", (unsigned long long)(first + i));
+        assert_string_equal(deliveries_of(deliveries, i).body, expected);
+    }
+}
+
 void deliveries_wait_at_gate(struct deliveries *deliveries)
 {
     monitor_lock(&deliveries->monitor);

@@ -141,6 +141,9 @@ struct delivery deliveries_of(struct deliveries *deliveries, size_t n);
 /* Fails unless the offsets are first, first + 1 … in the order of arrival, `count` of them. */
 void deliveries_are_in_order(struct deliveries *deliveries, uint64_t first, size_t count);
 
+/* The same, and each body is "m<offset>". */
+void deliveries_are_numbered(struct deliveries *deliveries, uint64_t first, size_t count);
+
 /* Waits until a handler stands at the closed gate. */
 void deliveries_wait_at_gate(struct deliveries *deliveries);
 void deliveries_open_gate(struct deliveries *deliveries);
