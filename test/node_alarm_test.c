@@ -121,7 +121,6 @@ int main(void)
         cmocka_unit_test_teardown(an_alarm_under_load_loses_nothing, end_alarm_after),
     };
     int failed = run_tests(tests);
-    if (getenv("KEEP") == NULL)
-        node_remove(&node);
+    node_remove(&node);
     return failed;
 }
