@@ -162,7 +162,7 @@ static void lost(struct member *member)
     list_remove(&producer->ready);
     uint64_t again = outbox_rewind(&producer->outbox);
     if (producer->no_resend)
-        producer_give_up(producer, producer->outbox.left);
+        producer_give_up(producer, atomic_load(&producer->outbox.tail));
     else
         counter_add(&producer->resent, again);
 }
