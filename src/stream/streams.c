@@ -120,29 +120,24 @@ static coney_bytes reference_of(const struct admin_op *admin)
     return coney_bytes_str(admin->reference);
 }
 
-/* A call about `stream`, checked; NULL when it was refused. */
-static struct admin_op *admin_new(coney_stream_env *env, const char *doing, const char *stream, coney_call *call)
-{
-    if (env_check(env, call) != CONEY_OK || name_check("stream", stream, STREAM_REFERENCE_MAX, call) != CONEY_OK)
-        return NULL;
-    struct admin_op *admin = calloc(1, sizeof *admin);
-    if (admin == NULL) {
-        op_refuse(call, CONEY_ENOMEM, "%s", coney_status_text(CONEY_ENOMEM));
-        return NULL;
-    }
-    op_init(&admin->op, env->loop, admin_begin, NULL, admin_free);
-    admin->env = env_ref(env);
-    admin->doing = doing;
-    text_print(admin->stream, sizeof admin->stream, "%s", stream);
-    return admin;
-}
-
-static coney_status refused(const coney_stream_env *env, const char *stream, coney_call *call)
+/* A call about `stream`, checked. */
+static coney_status admin_new(coney_stream_env *env, const char *doing, const char *stream, coney_call *call,
+                              struct admin_op **out)
 {
     coney_status status = env_check(env, call);
     if (status == CONEY_OK)
         status = name_check("stream", stream, STREAM_REFERENCE_MAX, call);
-    return status == CONEY_OK ? CONEY_ENOMEM : status;
+    if (status != CONEY_OK)
+        return status;
+    struct admin_op *admin = calloc(1, sizeof *admin);
+    if (admin == NULL)
+        return op_refuse(call, CONEY_ENOMEM, "%s", coney_status_text(CONEY_ENOMEM));
+    op_init(&admin->op, env->loop, admin_begin, NULL, admin_free);
+    admin->env = env_ref(env);
+    admin->doing = doing;
+    text_print(admin->stream, sizeof admin->stream, "%s", stream);
+    *out = admin;
+    return CONEY_OK;
 }
 
 static coney_status run(struct admin_op *admin, coney_call *call)
@@ -206,9 +201,10 @@ coney_status coney_stream_create_sized(coney_stream_env *env, const char *stream
         status = check_spec(&spec, call);
     if (status != CONEY_OK)
         return status;
-    struct admin_op *admin = admin_new(env, "create stream", stream, call);
-    if (admin == NULL)
-        return refused(env, stream, call);
+    struct admin_op *admin;
+    status = admin_new(env, "create stream", stream, call, &admin);
+    if (status != CONEY_OK)
+        return status;
     admin->request = (struct stream_frame){.key = STREAM_CREATE, .create.stream = stream_of(admin)};
     admin->exists_is_fine = spec.if_missing;
     status = write_arguments(admin, &spec, call);
@@ -220,9 +216,10 @@ coney_status coney_stream_create_sized(coney_stream_env *env, const char *stream
 
 coney_status coney_stream_delete(coney_stream_env *env, const char *stream, coney_call *call)
 {
-    struct admin_op *admin = admin_new(env, "delete stream", stream, call);
-    if (admin == NULL)
-        return refused(env, stream, call);
+    struct admin_op *admin;
+    coney_status status = admin_new(env, "delete stream", stream, call, &admin);
+    if (status != CONEY_OK)
+        return status;
     admin->request = (struct stream_frame){.key = STREAM_DELETE, .delete.stream = stream_of(admin)};
     return run(admin, call);
 }
@@ -297,9 +294,10 @@ coney_status coney_stream_exists(coney_stream_env *env, const char *stream, cone
 {
     if (call == NULL)
         return CONEY_EINVAL;
-    struct admin_op *admin = admin_new(env, "look for stream", stream, call);
-    if (admin == NULL)
-        return refused(env, stream, call);
+    struct admin_op *admin;
+    coney_status status = admin_new(env, "look for stream", stream, call, &admin);
+    if (status != CONEY_OK)
+        return status;
     ask_metadata(admin);
     admin->take = take_existence;
     return run(admin, call);
@@ -310,9 +308,10 @@ coney_status coney_stream_get_metadata(coney_stream_env *env, const char *stream
 {
     if (metadata == NULL)
         return op_refuse(call, CONEY_EINVAL, "there is no place for the metadata: it is NULL");
-    struct admin_op *admin = admin_new(env, "locate stream", stream, call);
-    if (admin == NULL)
-        return refused(env, stream, call);
+    struct admin_op *admin;
+    coney_status status = admin_new(env, "locate stream", stream, call, &admin);
+    if (status != CONEY_OK)
+        return status;
     ask_metadata(admin);
     admin->metadata = metadata;
     admin->take = take_metadata;
@@ -360,9 +359,10 @@ coney_status coney_stream_get_stats(coney_stream_env *env, const char *stream, c
 {
     if (stats == NULL)
         return op_refuse(call, CONEY_EINVAL, "there is no place for the statistics: it is NULL");
-    struct admin_op *admin = admin_new(env, "read the statistics of stream", stream, call);
-    if (admin == NULL)
-        return refused(env, stream, call);
+    struct admin_op *admin;
+    coney_status status = admin_new(env, "read the statistics of stream", stream, call, &admin);
+    if (status != CONEY_OK)
+        return status;
     admin->request = (struct stream_frame){.key = STREAM_STREAM_STATS, .stream_stats.stream = stream_of(admin)};
     admin->op.begin = stats_begin;
     admin->stats = stats;
@@ -388,9 +388,10 @@ static void take_partitions(struct admin_op *admin, const struct stream_frame *a
 coney_status coney_stream_partitions(coney_stream_env *env, const char *super_stream,
                                      void (*each)(void *ctx, const char *partition), void *ctx, coney_call *call)
 {
-    struct admin_op *admin = admin_new(env, "list the partitions of super stream", super_stream, call);
-    if (admin == NULL)
-        return refused(env, super_stream, call);
+    struct admin_op *admin;
+    coney_status status = admin_new(env, "list the partitions of super stream", super_stream, call, &admin);
+    if (status != CONEY_OK)
+        return status;
     admin->request = (struct stream_frame){.key = STREAM_PARTITIONS, .partitions.super_stream = stream_of(admin)};
     admin->each = each;
     admin->each_ctx = ctx;
@@ -406,9 +407,9 @@ static coney_status admin_named(coney_stream_env *env, const char *doing, const 
     coney_status status = name_check("consumer or producer", name, STREAM_REFERENCE_MAX, call);
     if (status != CONEY_OK)
         return status;
-    *out = admin_new(env, doing, stream, call);
-    if (*out == NULL)
-        return refused(env, stream, call);
+    status = admin_new(env, doing, stream, call, out);
+    if (status != CONEY_OK)
+        return status;
     text_print((*out)->reference, sizeof(*out)->reference, "%s", name);
     return CONEY_OK;
 }
