@@ -343,7 +343,7 @@ static inline coney_stream_consumer *coney_stream_consumer_open(coney_stream_env
  * CONEY_ECLOSED). Clears *consumer; NULL there is harmless. */
 CONEY_API coney_status coney_stream_consumer_close(coney_stream_consumer **consumer, coney_call *call);
 
-/* No handler starts between pause and resume; pause waits for one that runs, but not from inside that handler. Credit stays out, so what the
+/* No handler starts between pause and resume; pause waits for one that runs, but neither from inside that handler nor on the loop. Credit stays out, so what the
  * broker may send ahead stays in memory. Each answers CONEY_OK when it was so already. */
 CONEY_API coney_status coney_stream_consumer_pause(coney_stream_consumer *consumer);
 CONEY_API coney_status coney_stream_consumer_resume(coney_stream_consumer *consumer);
@@ -355,7 +355,7 @@ CONEY_API coney_status coney_stream_consumer_credit(coney_stream_consumer *consu
  * answer for it). CONEY_EINVAL: no name, or UINT64_MAX; CONEY_EAGAIN: no connection at the moment. */
 CONEY_API coney_status coney_stream_consumer_store(coney_stream_consumer *consumer, uint64_t offset);
 
-/* Takes the delivery along: return CONEY_KEPT, settle later with coney_kept_settle. Only inside on_message. NULL: memory is out
+/* Takes the delivery along: return CONEY_KEPT, settle later with coney_kept_settle. Only inside on_message, once. NULL: memory is out
  * (settle it otherwise). It holds back the stored offset. A small message is copied, a larger one holds its chunk's memory. */
 CONEY_API coney_kept *coney_stream_keep(const coney_stream_delivery *delivery);
 
