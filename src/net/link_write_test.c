@@ -188,6 +188,35 @@ static void a_write_that_the_system_had_no_memory_for_is_tried_again(void **stat
     assert_string_equal(got, "later");
 }
 
+static void the_owner_has_its_memory_back_in_the_middle_of_a_fill(void **state)
+{
+    struct fixture *f = *state;
+    connect_pair(f);
+    enum { SIZE = 16 << 20, SLICES = 40 };
+    link_copy_fill(f->link); /* harmless when nothing is being written */
+    uint8_t *bulk = malloc(SIZE);
+    uint8_t *expected = malloc(SIZE);
+    for (size_t i = 0; i < SIZE; i++)
+        expected[i] = bulk[i] = (uint8_t)(i * 31 + i / 4096);
+    f->bulk = bulk;
+    f->bulk_len = SIZE;
+    f->slice = SIZE / SLICES + 1;
+    link_want_write(f->link);
+    UNTIL(f, link_is_blocked(f->link));
+    assert_int_equal(f->bulk_len, 0); /* one fill took it all */
+    link_copy_fill(f->link);
+    memset(bulk, 0, SIZE);
+    free(bulk);
+    uint8_t *got = malloc(SIZE);
+    peer_read(f, got, SIZE / 2);
+    link_copy_fill(f->link); /* the rest of the copy */
+    peer_read(f, got + SIZE / 2, SIZE / 2);
+    assert_memory_equal(got, expected, SIZE);
+    UNTIL(f, f->writtens == 1);
+    free(expected);
+    free(got);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -200,6 +229,7 @@ int main(void)
         link_test(many_small_fills_take_several_rounds_and_all_leave),
         link_test(requests_queue_up_behind_a_slow_peer_and_arrive_as_they_were),
         link_test(a_write_that_the_system_had_no_memory_for_is_tried_again),
+        link_test(the_owner_has_its_memory_back_in_the_middle_of_a_fill),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
