@@ -58,8 +58,9 @@ static void run_send(struct task *task)
 
 static void set_confirm_timer(struct coney_stream_producer *producer)
 {
-    loop_timer_set(producer->member.env->loop, &producer->confirm_timer,
-                   time_after(time_now(), producer->confirm_timeout / DEADLINE_MARKS));
+    int64_t quarter = producer->confirm_timeout / DEADLINE_MARKS;
+    int64_t pause = quarter > CONEY_MILLISECOND ? quarter : CONEY_MILLISECOND; /* a tiny one would keep the loop busy */
+    loop_timer_set(producer->member.env->loop, &producer->confirm_timer, time_after(time_now(), pause));
 }
 
 /* Four times in a deadline: what was in hand four ticks ago is too old. No clock is read for a message. */
