@@ -290,13 +290,13 @@ static size_t frame_size(void *ctx, const uint8_t *at, size_t have, char *error,
         return size;
     uint32_t said = load32(at);
     if (memcmp(at, "AMQP", 4) == 0)
-        text_print(error, error_cap,
-                   "%s speaks AMQP, not the stream protocol: the stream plugin's port is 5552 by default, and the plugin "
-                   "rabbitmq_stream must be enabled",
-                   conn->name);
+        text_print(
+            error, error_cap,
+            "this port speaks AMQP, not the stream protocol: the stream plugin's port is 5552 by default, and the plugin "
+            "rabbitmq_stream must be enabled");
     else
-        text_print(error, error_cap, "%s sent a frame whose size field says %u bytes; at most %u are accepted (max_chunk)",
-                   conn->name, (unsigned)said, (unsigned)(conn->env->settings.max_chunk + FRAME_OVERHEAD));
+        text_print(error, error_cap, "a frame's size field says %u bytes; at most %u are accepted (max_chunk)", (unsigned)said,
+                   (unsigned)(conn->env->settings.max_chunk + FRAME_OVERHEAD));
     return SIZE_MAX;
 }
 
