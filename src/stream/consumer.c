@@ -175,7 +175,9 @@ const char *consumer_received(struct member *member, struct block *block, const 
         return field;
     counter_add(&consumer->chunks, 1);
     if (chunk.type != CHUNK_USER) {
-        atomic_fetch_add(&consumer->chunks_done, 1);
+        lock_acquire(&consumer->lock);
+        consumer->chunks_done++;
+        lock_release(&consumer->lock);
         loop_post(member->env->loop, &consumer->task);
         return NULL;
     }
@@ -184,7 +186,7 @@ const char *consumer_received(struct member *member, struct block *block, const 
         .chunk = deliver->chunk,
         .committed = deliver->committed,
         .skip_below = first_wanted(consumer, &chunk),
-        .place = atomic_load_explicit(&consumer->place, memory_order_relaxed),
+        .place = consumer->place,
     };
     if (!enqueue(consumer, &received)) {
         block_unref(block);
@@ -302,8 +304,10 @@ static void lost(struct member *member)
 {
     struct coney_stream_consumer *consumer = of(member);
     atomic_store(&consumer->connected, false);
-    atomic_fetch_add(&consumer->place, 1);
-    atomic_store(&consumer->chunks_done, 0);
+    lock_acquire(&consumer->lock);
+    consumer->place++;
+    consumer->chunks_done = 0;
+    lock_release(&consumer->lock);
     if (consumer->closing != NULL && of_op(consumer->closing)->unsubscribed)
         finish_close(consumer, CONEY_OK, false);
 }

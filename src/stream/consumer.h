@@ -23,6 +23,7 @@ struct received {
 
 struct kept {
     struct coney_kept head;
+    _Atomic uint32_t refs;
     struct coney_stream_consumer *consumer; /* a reference */
     coney_stream_delivery delivery;
     struct list in_order; /* in the consumer's `kept` until settled */
@@ -55,27 +56,28 @@ struct coney_stream_consumer {
     coney_stream_consumer_options options; /* defaults filled in; its strings are copies */
     _Atomic int open;                      /* CONEY_OK, or what a use answers */
 
-    struct lock lock;
-    struct received *queue; /* a ring, under the lock */
+    struct lock lock;       /* guards what follows */
+    struct received *queue; /* a ring */
     size_t queue_cap;
     uint64_t queue_head;
     uint64_t queue_tail;
-    struct list kept;  /* open deliveries in the order of their offsets, under the lock */
-    struct list again; /* those of them that wait for the handler, under the lock */
+    uint64_t place;       /* number of the present subscription */
+    uint64_t chunks_done; /* of that place: credit to give back */
+    struct list kept;     /* open deliveries in the order of their offsets */
+    struct list again;    /* those of them that wait for the handler */
     uint64_t kept_count;
-    _Atomic uint64_t kept_bytes; /* written under the lock */
-    uint64_t store_wanted;       /* by hand: offset + 1, under the lock */
-    int64_t wake_at;             /* when a retry is due: the loop sets a timer; under the lock */
+    _Atomic uint64_t kept_bytes; /* may be read without the lock */
+    uint64_t store_wanted;       /* by hand: offset + 1 */
+    int64_t wake_at;             /* when a retry is due: the loop sets a timer */
     struct {
         uint64_t offset;
         uint64_t count;  /* 0 = nothing to tell */
         const char *why; /* the compression, or the field that is damaged */
         bool compressed;
-    } unreadable; /* under the lock */
-    const char
-        *broken; /* the field at which a chunk broke; the lane does nothing until the loop has seen to it; under the lock */
+    } unreadable;
+    const char *broken; /* the field at which a chunk broke: the lane does nothing until the loop has seen to it */
     uint64_t broken_at;
-    bool released; /* the lane and the loop are not to be touched any more; under the lock */
+    bool released; /* the lane and the loop are not to be touched any more */
 
     /* The lane's own. */
     struct received current;
@@ -92,11 +94,9 @@ struct coney_stream_consumer {
 
     /* From the lane to the loop. */
     struct task task;
-    struct task ended_task;       /* a run of the stopped lane has ended */
-    struct task last_task;        /* drops the lane's reference */
-    _Atomic uint64_t position;    /* offset after the last message that is done; 0 = none */
-    _Atomic uint64_t chunks_done; /* of the present place: credit to give back */
-    _Atomic uint64_t place;       /* number of the present subscription; written by the loop */
+    struct task ended_task;    /* a run of the stopped lane has ended */
+    struct task last_task;     /* drops the lane's reference */
+    _Atomic uint64_t position; /* offset after the last message that is done; 0 = none */
     _Atomic uint64_t hand_credit;
     _Atomic bool store_due;
     _Atomic bool connected;

@@ -312,10 +312,13 @@ static void finish_chunk(struct coney_stream_consumer *consumer)
     consumer->has_current = false;
     consumer->has_message = false;
     block_unref(consumer->current.block);
-    if (consumer->current.place != atomic_load(&consumer->place))
-        return; /* its credit was of a subscription that is gone */
-    atomic_fetch_add(&consumer->chunks_done, 1);
-    wake_loop(consumer);
+    lock_acquire(&consumer->lock);
+    bool present = consumer->current.place == consumer->place; /* the credit for others was of a subscription that is gone */
+    if (present)
+        consumer->chunks_done++;
+    lock_release(&consumer->lock);
+    if (present)
+        wake_loop(consumer);
 }
 
 /* The loop gets a fresh copy from the broker, from this offset on. */

@@ -7,8 +7,11 @@
 #define COPY_ALWAYS 4096 /* an entry up to this size is copied */
 #define COPY_FRACTION 8  /* a larger one if it is this small a part of its block */
 
-static void free_kept(struct kept *kept)
+/* The user holds one reference until it is settled; a handler that has it again holds another while it runs. */
+static void drop_kept(struct kept *kept)
 {
+    if (atomic_fetch_sub(&kept->refs, 1) > 1)
+        return;
     block_unref(kept->block);
     member_unref(&kept->consumer->member);
     free(kept);
@@ -72,7 +75,7 @@ static coney_status settle(struct coney_kept *head, coney_settle how)
         status = CONEY_ECLOSED;
     }
     settle_for_good(consumer, kept, how);
-    free_kept(kept);
+    drop_kept(kept);
     return status;
 }
 
@@ -91,7 +94,8 @@ coney_kept *coney_stream_keep(const coney_stream_delivery *delivery)
     struct kept *kept = malloc(sizeof *kept + (copy ? len : 0));
     if (kept == NULL)
         return NULL;
-    *kept = (struct kept){.head.settle = settle, .consumer = consumer, .delivery = *delivery, .bytes = copy ? len : block->cap};
+    *kept = (struct kept){
+        .head.settle = settle, .refs = 1, .consumer = consumer, .delivery = *delivery, .bytes = copy ? len : block->cap};
     if (copy) {
         memcpy(kept->copy, delivery->encoded.data, len);
         const uint8_t *body = delivery->body.data;
@@ -157,6 +161,7 @@ bool consumer_redeliver(struct coney_stream_consumer *consumer)
         return false;
     counter_add(&consumer->messages, 1);
     counter_add(&consumer->requeued, 1);
+    atomic_fetch_add(&kept->refs, 1);
     consumer->redelivered = kept;
     consumer->kept_now = 0;
     coney_settle how = consumer->options.on_message(consumer->options.ctx, &kept->delivery);
@@ -165,6 +170,7 @@ bool consumer_redeliver(struct coney_stream_consumer *consumer)
     consumer->kept_now = 0;
     if (!kept_again)
         (void)settle(&kept->head, how == CONEY_KEPT ? CONEY_ACK : how);
+    drop_kept(kept);
     return true;
 }
 
@@ -179,6 +185,6 @@ void consumer_drop_again(struct coney_stream_consumer *consumer)
         lock_release(&consumer->lock);
         if (kept == NULL)
             return;
-        free_kept(kept);
+        drop_kept(kept);
     }
 }

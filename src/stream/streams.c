@@ -344,15 +344,36 @@ static void take_stats(struct admin_op *admin, const struct stream_frame *answer
     op_end(&admin->op, CONEY_OK, 0, 0, NULL);
 }
 
-/* Commands that older brokers answer by dropping the connection are asked only where the broker listed them. */
+static void ask_stats(struct admin_op *admin)
+{
+    if (admin->env->control->versions[STREAM_STREAM_STATS] == 0) {
+        op_end(&admin->op, CONEY_EUNSUPPORTED, 0, 0, "this broker has no stream statistics: they came with RabbitMQ 3.11");
+        return;
+    }
+    admin->request = (struct stream_frame){.key = STREAM_STREAM_STATS, .stream_stats.stream = stream_of(admin)};
+    admin->take = take_stats;
+    ask(admin);
+}
+
+static void stats_after_metadata(struct admin_op *admin, const struct stream_frame *answer)
+{
+    (void)answer;
+    ask_stats(admin);
+}
+
+/* A broker that does not know the command drops the connection: it is asked only where it was listed, which a connection that is still to be
+ * made says after some other question. */
 static void stats_begin(struct op *op)
 {
     struct admin_op *admin = of_op(op);
     struct conn *control = admin->env->control;
-    if (control != NULL && control->state == CONN_READY && control->versions[STREAM_STREAM_STATS] == 0)
-        op_end(op, CONEY_EUNSUPPORTED, 0, 0, "this broker has no stream statistics: they came with RabbitMQ 3.11");
-    else
-        ask(admin);
+    if (control != NULL && control->state == CONN_READY) {
+        ask_stats(admin);
+        return;
+    }
+    ask_metadata(admin);
+    admin->take = stats_after_metadata;
+    ask(admin);
 }
 
 coney_status coney_stream_get_stats(coney_stream_env *env, const char *stream, coney_stream_stats *stats, coney_call *call)
@@ -363,10 +384,8 @@ coney_status coney_stream_get_stats(coney_stream_env *env, const char *stream, c
     coney_status status = admin_new(env, "read the statistics of stream", stream, call, &admin);
     if (status != CONEY_OK)
         return status;
-    admin->request = (struct stream_frame){.key = STREAM_STREAM_STATS, .stream_stats.stream = stream_of(admin)};
     admin->op.begin = stats_begin;
     admin->stats = stats;
-    admin->take = take_stats;
     return run(admin, call);
 }
 

@@ -25,7 +25,10 @@ static void send_credit(struct coney_stream_consumer *consumer, uint64_t credit)
 static void give_credit(struct coney_stream_consumer *consumer)
 {
     uint64_t by_hand = atomic_exchange(&consumer->hand_credit, 0);
-    uint64_t done = atomic_exchange(&consumer->chunks_done, 0);
+    lock_acquire(&consumer->lock);
+    uint64_t done = consumer->chunks_done;
+    consumer->chunks_done = 0;
+    lock_release(&consumer->lock);
     if (!is_connected(consumer))
         return;
     if (consumer->options.credit_by_hand) {
