@@ -1,5 +1,6 @@
 /* Streams of a real node: created with every argument, deleted, asked about, refused. */
 #define _GNU_SOURCE
+#include "base/text.h"
 #include "scene.h"
 
 static struct node node;
@@ -45,7 +46,8 @@ static void SB_58_every_argument_of_a_stream_reaches_the_broker(void **state)
     assert_says(queues, "{\"x-stream-max-segment-size-bytes\",100000000}");
     assert_says(queues, "{\"x-queue-leader-locator\",\"balanced\"}");
     assert_says(queues, "{\"x-initial-cluster-size\",1}");
-    assert_says(queues, "{\"x-stream-filter-size-bytes\",32}");
+    if (scene_has_statistics(&scene))
+        assert_says(queues, "{\"x-stream-filter-size-bytes\",32}");
     free(queues);
     assert_int_equal(coney_stream_delete(scene.env, name, NULL), CONEY_OK);
     scene_down(&scene);
@@ -113,7 +115,8 @@ static void the_broker_says_which_arguments_it_does_not_take(void **state)
     scene_down(&scene);
 }
 
-/* A node that makes a directory of the stream's name, its own and a time has 255 bytes for them together. */
+/* A node keeps a stream in a directory named after it, itself and a time, and has 255 bytes for all of that. A longer name it takes, and then
+ * looks for the directory for ever, at half a core, even after the stream is deleted (4.0.5): so a stream of 255 bytes is not made here. */
 static void a_name_may_have_255_bytes_and_no_more(void **state)
 {
     (void)state;
@@ -130,9 +133,12 @@ static void a_name_may_have_255_bytes_and_no_more(void **state)
     assert_null(coney_stream_producer_open(scene.env, scene.stream, &options, &call));
     refused(call.status, CONEY_EINVAL, &call, "255");
     name[255] = '\0';
-    assert_int_equal(coney_stream_create(scene.env, name, NULL, &call), CONEY_OK);
-    assert_int_equal(exists(scene.env, name), 1);
-    assert_int_equal(coney_stream_delete(scene.env, name, NULL), CONEY_OK);
+    assert_int_equal(exists(scene.env, name), 0);
+    char shorter[201];
+    text_print(shorter, sizeof shorter, "%s", name);
+    assert_int_equal(coney_stream_create(scene.env, shorter, NULL, &call), CONEY_OK);
+    assert_int_equal(exists(scene.env, shorter), 1);
+    assert_int_equal(coney_stream_delete(scene.env, shorter, NULL), CONEY_OK);
     coney_stream_producer *producer = scene_producer(&scene, NULL, &options);
     stage_send(producer, 0, 3);
     producer_close(&producer);
@@ -164,6 +170,11 @@ static void statistics_say_what_an_empty_and_a_filled_stream_hold(void **state)
     scene_up(&scene, node.uri);
     coney_stream_stats stats;
     coney_call call = {0};
+    if (!scene_has_statistics(&scene)) {
+        refused(coney_stream_get_stats(scene.env, scene.stream, &stats, &call), CONEY_EUNSUPPORTED, &call, "3.11");
+        scene_down(&scene);
+        return;
+    }
     assert_int_equal(coney_stream_get_stats(scene.env, scene.stream, &stats, &call), CONEY_OK);
     assert_int_equal(stats.first_offset, -1);
     assert_int_equal(stats.committed_chunk_offset, -1);
