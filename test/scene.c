@@ -49,6 +49,12 @@ void scene_down(struct scene *scene)
     events_free(&scene->events);
 }
 
+bool scene_has_statistics(struct scene *scene)
+{
+    coney_stream_stats stats;
+    return coney_stream_get_stats(scene->env, scene->stream, &stats, NULL) != CONEY_EUNSUPPORTED;
+}
+
 coney_stream_producer *scene_producer(struct scene *scene, struct outcomes *outcomes,
                                       const coney_stream_producer_options *options)
 {

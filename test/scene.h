@@ -33,6 +33,9 @@ void scene_up(struct scene *scene, const char *uri);
 /* Deletes the stream, closes the environment, frees the events. */
 void scene_down(struct scene *scene);
 
+/* Whether the broker is 3.11 or later, which has statistics; before 3.13 brokers have no filters either. */
+bool scene_has_statistics(struct scene *scene);
+
 /* A name that no other test has, also not of another run. */
 void fresh_name(char *out, size_t cap, const char *begins);
 
