@@ -184,6 +184,7 @@ static void without_resending_what_was_cut_off_is_unknown(void **state)
     assert_int_equal(outcomes_with(&outcomes, CONEY_EUNKNOWN), 100);
     outcomes_are_in_order(&outcomes, 0, 200);
     proxy_limit(proxy, PROXY_TO_CLIENT, 0);
+    events_wait(&scene.events, CONEY_EVENT_RECOVERED, 0);
     stage_send(producer, 200, 100);
     outcomes_wait(&outcomes, 300);
     assert_int_equal(outcomes_with(&outcomes, CONEY_OK), 200);
