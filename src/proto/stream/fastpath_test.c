@@ -96,7 +96,7 @@ static void a_confirm_is_read_as_the_general_codec_reads_it(void **state)
     (void)state;
     coney_bytes body = bytes_of("0003 0001 05 00000003 0000000000000003 ffffffffffffffff 0000000000000003");
     static const uint64_t expected[] = {3, UINT64_MAX, 3};
-    struct stream_publish_confirm fast;
+    struct stream_publish_confirm fast = {0};
     struct stream_frame slow;
     assert_null(confirm_read(body, &fast));
     assert_null(stream_decode(body, STREAM_FROM_SERVER, &slow));
@@ -143,7 +143,7 @@ static void a_deliver_is_read_as_the_general_codec_reads_it(void **state)
     static const char *const frames[] = {"0008 0001 07 'chunk'", "0008 0002 07 0000000000000102 'chunk'", "0008 0001 07"};
     for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
         coney_bytes body = bytes_of(frames[i]);
-        struct stream_deliver fast;
+        struct stream_deliver fast = {0};
         struct stream_frame slow;
         assert_null(deliver_read(body, &fast));
         assert_null(stream_decode(body, STREAM_FROM_SERVER, &slow));
