@@ -403,6 +403,7 @@ coney_status coney_stream_producer_get_stats(const coney_stream_producer *produc
     if (producer == NULL || stats == NULL)
         return CONEY_EINVAL;
     const struct outbox *outbox = &producer->outbox;
+    uint64_t pending = outbox_pending(outbox); /* head and tail are read one after the other: it may come out too high */
     uint64_t tail = atomic_load(&outbox->tail);
     *stats = (coney_stream_producer_stats){
         .accepted = tail,
@@ -411,7 +412,7 @@ coney_status coney_stream_producer_get_stats(const coney_stream_producer *produc
         .refused = counter_get(&producer->refused),
         .unknown = counter_get(&producer->unknown),
         .resent = counter_get(&producer->resent),
-        .pending = outbox_pending(outbox),
+        .pending = pending < producer->max_messages ? pending : producer->max_messages,
         .pending_bytes = outbox_pending_bytes(outbox),
         .reconnects = counter_get(&producer->member.reconnects),
         .last_publishing_id = atomic_load(&producer->last_id),
