@@ -124,6 +124,12 @@ a_line_that_no_frame_can_hold_is_refused_and_named() {
     same "$(stored)" 1
 }
 
+an_input_that_cannot_be_read_is_named() {
+    fresh
+    runs 1 "$coney" stream publish "$stream" --file /
+    matches "$err" '/: Is a directory'
+}
+
 a_reader_that_leaves_ends_consume_quietly() {
     fresh
     seq 20000 | "$coney" stream publish "$stream"

@@ -43,6 +43,13 @@ an_input_file_that_is_missing_is_named() {
     matches "$err" '/nothing/here: No such file'
 }
 
+results_that_find_no_room_are_a_failure() {
+    local code=0
+    "$coney" help >/dev/full 2>"$scratch/err" || code=$?
+    same "$code" 1
+    matches "$(<"$scratch/err")" 'standard output: No space left'
+}
+
 bash_completes_commands_options_and_values() {
     # shellcheck disable=SC1091
     . src/cli/coney.bash
