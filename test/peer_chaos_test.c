@@ -42,7 +42,10 @@ static void run_up(struct run *run, const coney_stream_producer_options *options
     run->stage.env = coney_stream_env_open(proxy_uri(run->proxy), &run->stage.options, &call);
     if (run->stage.env == NULL)
         fail_msg("%s", call.text);
-    run->producer = stage_producer(&run->stage, "s", &run->outcomes, options);
+    proxy_limit(run->proxy, PROXY_TO_BROKER, 1000000); /* so that the faults find something under way */
+    coney_stream_producer_options mine = *options;
+    mine.max_messages = 400;
+    run->producer = stage_producer(&run->stage, "s", &run->outcomes, &mine);
     assert_int_equal(pthread_create(&run->sender, NULL, send_all, run), 0);
 }
 
@@ -73,7 +76,7 @@ static void fault(struct run *run, struct dice *dice)
         break;
     case 5: /* confirms are lost, the messages are not */
         peer_confirm_by_hand(peer, true);
-        peer_wait_for(peer, STREAM_PUBLISH, 50);
+        peer_reaches_count(peer, STREAM_PUBLISH, peer_count(peer, STREAM_PUBLISH) + 2, 200);
         peer_cut(peer, PEER_ALL, PEER_FIN);
         peer_confirm_by_hand(peer, false);
         break;
@@ -92,10 +95,10 @@ static void fault(struct run *run, struct dice *dice)
 static void run_through(struct run *run, struct dice *dice)
 {
     size_t done = 0, faults = 0;
-    while (done < MESSAGES && faults < 60) {
+    while (done < MESSAGES && faults < 200) {
         fault(run, dice);
         faults++;
-        outcomes_reach(&run->outcomes, done + 200 + dice_roll(dice, 600), 1000);
+        outcomes_reach(&run->outcomes, done + dice_roll(dice, 1000), 1000);
         done = outcomes_count(&run->outcomes);
     }
     pthread_join(run->sender, NULL);
@@ -150,7 +153,7 @@ static void through_random_faults_an_unnamed_producer_loses_nothing(void **state
     (void)state;
     struct dice dice = dice_of(1);
     struct run run;
-    run_up(&run, NULL);
+    run_up(&run, &(coney_stream_producer_options){0});
     run_through(&run, &dice);
     outcomes_are_in_order(&run.outcomes, 0, MESSAGES);
     assert_int_equal(outcomes_with(&run.outcomes, CONEY_OK), MESSAGES);

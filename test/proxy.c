@@ -21,7 +21,8 @@
 enum {
     READ_BYTES = 65536,
     QUEUE_BYTES = 1 << 20, /* with more waiting to go out nothing is read */
-    TICK_MS = 5            /* how often a limited direction may write */
+    TICK_MS = 5,           /* how often a limited direction is looked at */
+    SAVED_MS = 20          /* what a limited direction may save up while nothing comes */
 };
 
 struct buffer {
@@ -300,8 +301,9 @@ static size_t pipe_allowance(const struct proxy *proxy, struct pipe *pipe, enum 
         return 0;
     if (limit == 0)
         return READ_BYTES;
-    int64_t allowed = limit * (now_ms() - pipe->read_at) / 1000;
-    return allowed < 0 ? 0 : allowed > READ_BYTES ? READ_BYTES : (size_t)allowed;
+    int64_t since = now_ms() - pipe->read_at;
+    int64_t allowed = limit * (since < SAVED_MS ? since : SAVED_MS) / 1000;
+    return allowed > READ_BYTES ? READ_BYTES : (size_t)allowed;
 }
 
 static void pipe_read(struct proxy *proxy, struct pair *pair, enum proxy_direction direction)
