@@ -48,8 +48,9 @@ typedef struct coney_stream_env_options {
     void *log_ctx;
     const coney_field *client_properties; /* strings, shown by the broker beside coney's own */
     size_t client_property_count;
-    int64_t heartbeat;          /* nanoseconds, whole seconds; default 60 s, CONEY_OFF = none */
-    int64_t connect_timeout;    /* for each address; default 5 s */
+    int64_t heartbeat; /* nanoseconds, whole seconds; default 60 s, CONEY_OFF = none */
+    int64_t
+        connect_timeout; /* TCP, for each address; default 5 s. The log-in after it has 6 s a step: brokers delay a refusal by 3 s */
     int64_t call_deadline;      /* what a call's 0 stands for; default 10 s */
     int64_t frame_max;          /* bytes, what we offer; default 1 MiB */
     int64_t max_chunk;          /* bytes of the largest chunk accepted; default 64 MiB */
