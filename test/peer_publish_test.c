@@ -690,7 +690,7 @@ static void a_refusal_of_the_publisher_is_its_status(void **state)
     stage_down(&stage);
 }
 
-static void an_asynchronous_producer_takes_messages_before_it_is_open(void **state)
+static void an_asynchronous_producer_has_no_room_before_it_is_open(void **state)
 {
     (void)state;
     struct stage stage;
@@ -702,15 +702,30 @@ static void an_asynchronous_producer_takes_messages_before_it_is_open(void **sta
     coney_stream_producer *producer = coney_stream_producer_open(stage.env, "s", &options, waited_call_of(&call, 0));
     assert_non_null(producer);
     peer_expect(stage.peer, STREAM_DECLARE_PUBLISHER);
-    coney_status early = coney_stream_send(producer, CONEY_STR("early"), 0);
-    assert_true(early == CONEY_OK || early == CONEY_EAGAIN);
+    assert_int_equal(coney_stream_send(producer, CONEY_STR("early"), 0), CONEY_EAGAIN);
     peer_release(stage.peer, STREAM_DECLARE_PUBLISHER);
     assert_int_equal(waited_call_wait(&call), CONEY_OK);
     assert_int_equal(coney_stream_send(producer, CONEY_STR("late"), 1), CONEY_OK);
-    outcomes_wait(&outcomes, early == CONEY_OK ? 2 : 1);
+    outcomes_wait(&outcomes, 1);
     producer_close(&producer);
     stage_down(&stage);
     outcomes_free(&outcomes);
+    waited_call_free(&call);
+}
+
+static void a_message_over_frame_max_is_refused_also_by_a_producer_that_is_opening(void **state)
+{
+    (void)state;
+    struct stage stage;
+    stage_up(&stage);
+    size_t size = 2 << 20;
+    char *body = calloc(1, size);
+    struct waited_call call = {0};
+    coney_stream_producer *producer = coney_stream_producer_open(stage.env, "s", NULL, waited_call_of(&call, 0));
+    assert_int_equal(coney_stream_send(producer, coney_bytes_of(body, size), 0), CONEY_ETOOBIG);
+    producer_close(&producer);
+    stage_down(&stage);
+    free(body);
     waited_call_free(&call);
 }
 
@@ -767,7 +782,8 @@ int main(void)
         cmocka_unit_test(three_hundred_producers_share_two_links_and_each_gets_its_own_confirms),
         cmocka_unit_test(publishing_and_consuming_do_not_share_a_connection),
         cmocka_unit_test(a_refusal_of_the_publisher_is_its_status),
-        cmocka_unit_test(an_asynchronous_producer_takes_messages_before_it_is_open),
+        cmocka_unit_test(an_asynchronous_producer_has_no_room_before_it_is_open),
+        cmocka_unit_test(a_message_over_frame_max_is_refused_also_by_a_producer_that_is_opening),
         cmocka_unit_test(an_asynchronous_producer_of_a_missing_stream_is_dead_unless_it_keeps_trying),
     };
     return run_tests(tests);

@@ -96,7 +96,7 @@ bool outbox_look_for_room(struct outbox *o, size_t size)
     uint64_t left = bytes < o->max_bytes ? o->max_bytes - bytes : 0;
     o->tail_most = atomic_load_explicit(&o->tail, memory_order_relaxed) - pending + o->max_messages;
     o->appended_most = left < UINT64_MAX - appended ? appended + left : UINT64_MAX;
-    return pending == 0 || (pending < o->max_messages && size <= left);
+    return pending < o->max_messages && (pending == 0 || size <= left);
 }
 
 bool outbox_extend(struct outbox *o, size_t size)

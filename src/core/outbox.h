@@ -53,7 +53,7 @@ struct outbox {
     struct block *youngest; /* the segment that `at` is in; NULL: there is none */
 
     /* Constant while there are messages. They also keep what the senders write and what the loop writes out of each other's cache lines. */
-    uint64_t max_messages;
+    uint64_t max_messages; /* 0 for a while: nothing is accepted */
     uint64_t max_bytes;
     bool ids_given; /* publishing ids are the user's: found by search */
     struct pool *pool;
