@@ -341,6 +341,35 @@ static void an_environment_closes_at_its_deadline_although_a_handler_does_not_re
     stage_down(&stage);
 }
 
+static void what_waits_for_an_opening_that_has_not_begun_ends_with_the_environment(void **state)
+{
+    (void)state;
+    struct stage stage;
+    struct waited_call opened = {0}, subscribed = {0}, sent = {0}, flushed = {0};
+    struct deliveries deliveries = {0};
+    stage_set(&stage);
+    coney_loop *loop = coney_loop_new(); /* steps only in calls that block: the openings begin in the close */
+    stage.options.loop = loop;
+    stage_open(&stage);
+    coney_stream_producer *producer = coney_stream_producer_open(stage.env, "s", NULL, waited_call_of(&opened, 0));
+    coney_stream_consumer_options options = {.on_message = deliveries_add, .ctx = &deliveries};
+    assert_non_null(coney_stream_consumer_open(stage.env, "s", &options, waited_call_of(&subscribed, 0)));
+    assert_int_equal(coney_stream_send_wait(producer, CONEY_STR("x"), waited_call_of(&sent, 0)), CONEY_OK);
+    assert_int_equal(coney_stream_producer_flush(producer, waited_call_of(&flushed, 0)), CONEY_OK);
+    assert_int_equal(coney_stream_env_close(&stage.env, NULL), CONEY_OK);
+    assert_int_equal(waited_call_wait(&opened), CONEY_ECLOSED);
+    assert_int_equal(waited_call_wait(&subscribed), CONEY_ECLOSED);
+    assert_int_equal(waited_call_wait(&sent), CONEY_ECLOSED);
+    assert_int_equal(waited_call_count(&flushed), 1);
+    coney_loop_free(&loop);
+    stage_down(&stage);
+    deliveries_free(&deliveries);
+    waited_call_free(&opened);
+    waited_call_free(&subscribed);
+    waited_call_free(&sent);
+    waited_call_free(&flushed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -355,6 +384,7 @@ int main(void)
         cmocka_unit_test(a_close_of_the_environment_that_is_canceled_at_once_leaves_nothing_behind),
         cmocka_unit_test(a_close_of_the_environment_at_its_deadline_leaves_nothing_behind),
         cmocka_unit_test(an_environment_closes_at_its_deadline_although_a_handler_does_not_return),
+        cmocka_unit_test(what_waits_for_an_opening_that_has_not_begun_ends_with_the_environment),
     };
     return run_tests(tests);
 }

@@ -327,6 +327,13 @@ static struct member *next_to_close(struct coney_stream_env *env)
     return NULL;
 }
 
+static void close_members(struct env_op *closing)
+{
+    struct member *member;
+    while ((member = next_to_close(closing->env)) != NULL)
+        close_member(closing, member);
+}
+
 /* Ends the members that live, or only those whose opening is under way: a constructor that blocks has not given its handle out, it ends with its
  * call and frees the handle itself. */
 static void end_members(struct coney_stream_env *env, bool opening_only)
@@ -350,8 +357,7 @@ static void close_begin(struct op *op)
     env->opening = NULL;
     if (opening != NULL)
         op_end(opening, CONEY_ECLOSED, 0, 0, "the environment is being closed");
-    for (struct member *member = next_to_close(env); member != NULL; member = next_to_close(env))
-        close_member(closing, member);
+    close_members(closing);
     end_members(env, true);
     env_went_on(env);
 }
@@ -374,7 +380,10 @@ static void end_closing(struct coney_stream_env *env, coney_status status)
 static void step_closing(struct task *task)
 {
     struct coney_stream_env *env = container_of(task, struct coney_stream_env, close_task);
-    if (env->closing == NULL || of_op(env->closing)->children > 0 || !list_empty(&env->members))
+    if (env->closing == NULL)
+        return;
+    close_members(of_op(env->closing)); /* one may have been on its way to be opened when the closing began */
+    if (of_op(env->closing)->children > 0 || !list_empty(&env->members))
         return;
     if (list_empty(&env->conns)) {
         end_closing(env, CONEY_OK);

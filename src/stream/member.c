@@ -241,6 +241,11 @@ void member_open(struct member *member, struct op *opening)
     member->opening = opening;
     member->retry.fire = run_retry;
     list_append(&member->env->members, &member->in_env);
+    if (atomic_load(&member->env->open) != CONEY_OK) {
+        member_give_up(member, CONEY_ECLOSED, "the environment is being closed", false);
+        env_went_on(member->env);
+        return;
+    }
     (void)backoff_next(&member->backoff);
     locate(member);
 }
@@ -438,11 +443,7 @@ struct open_op {
 
 static void open_begin(struct op *op)
 {
-    struct open_op *open = container_of(op, struct open_op, op);
-    if (atomic_load(&open->member->env->open) != CONEY_OK)
-        op_end(op, CONEY_ECLOSED, 0, 0, "the environment is being closed");
-    else
-        member_open(open->member, op);
+    member_open(container_of(op, struct open_op, op)->member, op);
 }
 
 /* The deadline passed, or the user canceled. */

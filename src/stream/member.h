@@ -61,7 +61,7 @@ struct member *member_ref(struct member *member);
 void member_unref(struct member *member);
 
 /* Starts opening. The environment holds a reference until the member is dead and its handle closed. `opening` is ended with the first success or,
- * unless keep_trying, the first failure. */
+ * unless keep_trying, the first failure. In an environment that is closed already the member ends at once. */
 void member_open(struct member *member, struct op *opening);
 
 /* The declaration succeeded. */
