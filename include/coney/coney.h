@@ -140,7 +140,8 @@ typedef struct coney_call {
 } coney_call;
 
 /* Ends an asynchronous call with CONEY_ECANCELED: its on_done still runs, on the loop. Any thread.
- * CONEY_ENOTFOUND: no such call is under way (it has ended). What was sent to the broker may still take effect. */
+ * CONEY_ENOTFOUND: no such call is under way (it has ended, or is the parent process's). What was sent to the broker may still
+ * take effect. */
 CONEY_API coney_status coney_call_cancel(uint64_t id);
 
 /* Outcomes and settlements --------------------------------------------------------------------------------------- */

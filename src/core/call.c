@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "base/time.h"
 
+#include <pthread.h>
 #include <string.h>
 
 /* A thread that blocks ends its call by itself when the loop is this late: a user's loop that nobody steps fires no timer. Not so with a close on a
@@ -18,6 +19,28 @@ static struct {
     struct map calls;
     uint64_t last_id;
 } registry;
+
+/* No other thread is inside the registry when the process is forked, so the child's can be used; the calls in it are the parent's. */
+static void before_fork(void)
+{
+    lock_acquire(&registry.lock);
+}
+
+static void after_fork(void)
+{
+    lock_release(&registry.lock);
+}
+
+static void after_fork_in_child(void)
+{
+    map_free(&registry.calls);
+    lock_release(&registry.lock);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    pthread_atfork(before_fork, after_fork, after_fork_in_child);
+}
 
 /* Makes the call known under an id, which goes to *id, and starts it: in one step, so that whoever cancels it comes after its start. */
 static bool registry_start(struct op *op, uint64_t *id)

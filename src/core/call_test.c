@@ -9,6 +9,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -204,6 +206,42 @@ static void a_cancel_before_the_loop_came_round_finds_the_work_begun(void **stat
     assert_int_equal(fate.begun, 1);
     assert_int_equal(fate.abandoned, 1);
     assert_int_equal(fate.freed, 1);
+}
+
+/* Keeps the registry busy until it is told to stop. */
+static void *cancel_what_is_not_there(void *arg)
+{
+    atomic_bool *enough = arg;
+    while (!atomic_load(enough))
+        coney_call_cancel(UINT64_MAX);
+    return NULL;
+}
+
+static void a_forked_child_finds_no_call_of_its_parents_and_never_waits(void **state)
+{
+    coney_loop *loop = *state;
+    struct fate fate = {0};
+    coney_call call = asynchronous(&fate);
+    op_run(probe_new(loop, &fate), &call, PATIENCE);
+    atomic_bool enough = false;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, cancel_what_is_not_there, &enough), 0);
+    int failures = 0;
+    for (int i = 0; i < 50 && failures == 0; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm((unsigned)(PATIENCE / CONEY_SECOND));
+            _exit(coney_call_cancel(call.id) != CONEY_ENOTFOUND);
+        }
+        int status = -1;
+        waitpid(child, &status, 0);
+        failures += status != 0;
+    }
+    atomic_store(&enough, true);
+    pthread_join(thread, NULL);
+    assert_int_equal(failures, 0);
+    assert_int_equal(coney_call_cancel(call.id), CONEY_OK);
+    step_until_done(loop, &fate);
 }
 
 static void work_that_comes_back_late_changes_nothing(void **state)
@@ -452,6 +490,7 @@ int main(void)
         ON_A_LOOP(a_deadline_that_is_off_never_comes_and_zero_is_the_default),
         ON_A_LOOP(a_cancel_ends_the_call_once_on_the_loop),
         ON_A_LOOP(a_cancel_before_the_loop_came_round_finds_the_work_begun),
+        ON_A_LOOP(a_forked_child_finds_no_call_of_its_parents_and_never_waits),
         ON_A_LOOP(work_that_comes_back_late_changes_nothing),
         ON_A_LOOP(a_call_that_ends_by_itself_is_told_why_it_must),
         ON_A_LOOP(a_detached_call_returns_at_once_and_takes_place),
