@@ -176,7 +176,6 @@ static void connection_read(struct peer *peer, int connection)
         return;
     }
     c->in_len += (size_t)got;
-    peer->bytes_received += (uint64_t)got;
     connection_parse(peer, connection);
 }
 

@@ -252,9 +252,6 @@ size_t peer_open_connections(struct peer *peer);
 /* Waits until so many are open; fails the test otherwise. */
 void peer_wait_open(struct peer *peer, size_t count);
 
-/* Total bytes and frames received: waits for nothing. */
-uint64_t peer_bytes_received(struct peer *peer);
-
 /* Chunks --------------------------------------------------------------------------------------------------------- */
 
 /* CRC-32 as zlib computes it, bit by bit. */

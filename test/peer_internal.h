@@ -100,7 +100,6 @@ struct peer {
     size_t log_count, log_cap;
     size_t expected[64]; /* by key: where peer_expect goes on */
     size_t counts[64];   /* by key: commands so far */
-    uint64_t bytes_received;
     struct rule *rules;
     size_t rule_count, rule_cap;
     struct publisher **publishers;

@@ -150,11 +150,3 @@ void peer_wait_gone(struct peer *peer, const char *stream)
     if (publishers + subscriptions > 0)
         fail_msg("stream '%s' still has %zu publishers and %zu subscriptions", stream, publishers, subscriptions);
 }
-
-uint64_t peer_bytes_received(struct peer *peer)
-{
-    peer_lock(peer);
-    uint64_t bytes = peer->bytes_received;
-    peer_unlock(peer);
-    return bytes;
-}

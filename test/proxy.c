@@ -51,7 +51,6 @@ struct pair {
 
 struct proxy {
     pthread_mutex_t mutex;
-    pthread_cond_t changed;
     pthread_t thread;
     int listener, wake;
     uint16_t port;
@@ -69,8 +68,6 @@ struct proxy {
     size_t corrupt_chunks;
     size_t refuse_confirms;
     uint16_t refuse_code;
-    uint64_t frames[2];
-    size_t accepted;
     struct pair **pairs;
     size_t pair_count, pair_cap;
 };
@@ -85,7 +82,6 @@ static void unlock_and_wake(struct proxy *proxy)
     uint64_t one = 1;
     if (write(proxy->wake, &one, sizeof one) < 0)
         abort();
-    pthread_cond_broadcast(&proxy->changed);
     pthread_mutex_unlock(&proxy->mutex);
 }
 
@@ -184,7 +180,6 @@ static void client_accept(struct proxy *proxy)
     if (client < 0)
         return;
     int broker = proxy->door == PROXY_STAYS_MUTE ? -1 : broker_dial(proxy);
-    proxy->accepted++;
     if (broker < 0 && proxy->door != PROXY_STAYS_MUTE) {
         socket_close(client, PROXY_RST);
         return;
@@ -194,7 +189,6 @@ static void client_accept(struct proxy *proxy)
     if (broker >= 0)
         setsockopt(broker, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     pair_add(proxy, client, broker);
-    pthread_cond_broadcast(&proxy->changed);
 }
 
 /* Faults --------------------------------------------------------------------------------------------------------- */
@@ -255,7 +249,6 @@ static void parcel_add(struct proxy *proxy, struct pipe *pipe, enum proxy_direct
             abort();
     }
     pipe->parcels[pipe->parcel_count++] = (struct parcel){.due = now_ms() + proxy->delay, .len = size};
-    proxy->frames[direction]++;
     if (direction == PROXY_TO_CLIENT && proxy->refuse_confirms > 0 && confirm_refuse(proxy, pipe, frame, size))
         return;
     if (direction == PROXY_TO_CLIENT && proxy->corrupt_chunks > 0)
@@ -326,7 +319,6 @@ static void pipe_read(struct proxy *proxy, struct pair *pair, enum proxy_directi
     bytes_corrupt(proxy, direction, at, (size_t)got);
     pipe->in.len += (size_t)got;
     pipe_cut_frames(proxy, pipe, direction);
-    pthread_cond_broadcast(&proxy->changed);
 }
 
 static size_t pipe_due(const struct pipe *pipe)
@@ -434,8 +426,6 @@ static void pairs_sweep(struct proxy *proxy)
         else
             proxy->pairs[kept++] = proxy->pairs[i];
     }
-    if (kept != proxy->pair_count)
-        pthread_cond_broadcast(&proxy->changed);
     proxy->pair_count = kept;
 }
 
@@ -471,11 +461,6 @@ struct proxy *proxy_start(const char *host, uint16_t port)
     struct proxy *proxy = calloc(1, sizeof *proxy);
     assert_non_null(proxy);
     pthread_mutex_init(&proxy->mutex, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&proxy->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
     snprintf(proxy->host, sizeof proxy->host, "%s", host);
     snprintf(proxy->service, sizeof proxy->service, "%u", port);
     proxy->corrupt[0] = proxy->corrupt[1] = UINT64_MAX;
@@ -510,7 +495,6 @@ void proxy_stop(struct proxy **proxy)
     free(p->pairs);
     close(p->listener);
     close(p->wake);
-    pthread_cond_destroy(&p->changed);
     pthread_mutex_destroy(&p->mutex);
     free(p);
 }
@@ -602,42 +586,4 @@ void proxy_limit(struct proxy *proxy, enum proxy_direction direction, int64_t by
     lock(proxy);
     proxy->limit[direction] = bytes_a_second;
     unlock_and_wake(proxy);
-}
-
-size_t proxy_accepted(struct proxy *proxy)
-{
-    lock(proxy);
-    size_t accepted = proxy->accepted;
-    pthread_mutex_unlock(&proxy->mutex);
-    return accepted;
-}
-
-size_t proxy_open_connections(struct proxy *proxy)
-{
-    size_t open = 0;
-    lock(proxy);
-    for (size_t i = 0; i < proxy->pair_count; i++)
-        open += !proxy->pairs[i]->over;
-    pthread_mutex_unlock(&proxy->mutex);
-    return open;
-}
-
-uint64_t proxy_frames(struct proxy *proxy, enum proxy_direction direction)
-{
-    lock(proxy);
-    uint64_t frames = proxy->frames[direction];
-    pthread_mutex_unlock(&proxy->mutex);
-    return frames;
-}
-
-bool proxy_reaches_frames(struct proxy *proxy, enum proxy_direction direction, uint64_t count, int64_t ms)
-{
-    int64_t until = now_ms() + scaled_ms(ms);
-    struct timespec at = {.tv_sec = until / 1000, .tv_nsec = until % 1000 * 1000000};
-    lock(proxy);
-    while (proxy->frames[direction] < count && now_ms() < until)
-        pthread_cond_timedwait(&proxy->changed, &proxy->mutex, &at);
-    bool reached = proxy->frames[direction] >= count;
-    pthread_mutex_unlock(&proxy->mutex);
-    return reached;
 }

@@ -70,12 +70,4 @@ void proxy_refuse_confirms(struct proxy *proxy, size_t count, uint16_t code);
 #define PROXY_NOTHING (-1)
 void proxy_limit(struct proxy *proxy, enum proxy_direction direction, int64_t bytes_a_second);
 
-/* Connections accepted so far; those that are open; frames forwarded in a direction. */
-size_t proxy_accepted(struct proxy *proxy);
-size_t proxy_open_connections(struct proxy *proxy);
-uint64_t proxy_frames(struct proxy *proxy, enum proxy_direction direction);
-
-/* Waits until so many frames were forwarded. False after `ms`. */
-bool proxy_reaches_frames(struct proxy *proxy, enum proxy_direction direction, uint64_t count, int64_t ms);
-
 #endif
