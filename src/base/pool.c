@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#define CLASSES 20 /* the largest block is 8 GiB */
+#define CLASSES 20 /* the largest block is 2 GiB */
 
 struct pool {
     struct lock lock;
