@@ -10,27 +10,28 @@
 
 #include <coney/coney.h>
 
+#include <endian.h>
 #include <string.h>
 
 static inline uint16_t load16(const uint8_t *p)
 {
     uint16_t v;
     memcpy(&v, p, sizeof v);
-    return __builtin_bswap16(v);
+    return be16toh(v);
 }
 
 static inline uint32_t load32(const uint8_t *p)
 {
     uint32_t v;
     memcpy(&v, p, sizeof v);
-    return __builtin_bswap32(v);
+    return be32toh(v);
 }
 
 static inline uint64_t load64(const uint8_t *p)
 {
     uint64_t v;
     memcpy(&v, p, sizeof v);
-    return __builtin_bswap64(v);
+    return be64toh(v);
 }
 
 /* Whether the four bytes are those of `v`, a constant: compared as they stand, which spares the swap. */
@@ -38,24 +39,24 @@ static inline bool are32(const uint8_t *p, uint32_t v)
 {
     uint32_t raw;
     memcpy(&raw, p, sizeof raw);
-    return raw == __builtin_bswap32(v);
+    return raw == htobe32(v);
 }
 
 static inline void store16(uint8_t *p, uint16_t v)
 {
-    v = __builtin_bswap16(v);
+    v = htobe16(v);
     memcpy(p, &v, sizeof v);
 }
 
 static inline void store32(uint8_t *p, uint32_t v)
 {
-    v = __builtin_bswap32(v);
+    v = htobe32(v);
     memcpy(p, &v, sizeof v);
 }
 
 static inline void store64(uint8_t *p, uint64_t v)
 {
-    v = __builtin_bswap64(v);
+    v = htobe64(v);
     memcpy(p, &v, sizeof v);
 }
 
