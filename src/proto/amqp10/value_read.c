@@ -134,8 +134,8 @@ static uint8_t read_element_constructor(struct reader *r, uint8_t depth, uint32_
     size_t width = least_width(code);
     size_t left = reader_left(r);
     bool fits = width == 0          ? left == 0 && count <= CONEY_VALUE_WEIGHTLESS
-                : fixed_width(code) ? left == width * (size_t)count
-                                    : left >= width * (size_t)count;
+                : fixed_width(code) ? left == (uint64_t)width * count
+                                    : left >= (uint64_t)width * count;
     bool too_deep = types[code] > CONEY_VALUE_LIST && depth > CONEY_VALUE_DEPTH;
     if (types[code] == 0 || !fits || too_deep)
         reader_fail(r, field);

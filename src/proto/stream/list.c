@@ -61,7 +61,8 @@ static struct stream_placement read_placement(struct reader *r, const char *cons
     placement.code = read16(r, part[1]);
     placement.leader = read16(r, part[2]);
     uint32_t replicas = read32(r, part[3]);
-    coney_bytes indexes = read_bytes(r, replicas * sizeof(uint16_t), part[3]);
+    bool fits = replicas <= reader_left(r) / sizeof(uint16_t);
+    coney_bytes indexes = read_bytes(r, fits ? replicas * sizeof(uint16_t) : SIZE_MAX, part[3]);
     placement.replicas = (struct stream_list){indexes.data, indexes.len, replicas};
     return placement;
 }
