@@ -85,15 +85,3 @@ void *map_take(struct map *map, uint64_t key)
     }
     return value;
 }
-
-bool map_next(const struct map *map, size_t *at, struct map_entry *out)
-{
-    while (*at < map->cap) {
-        const struct map_entry *entry = &map->entries[(*at)++];
-        if (entry->value != NULL) {
-            *out = *entry;
-            return true;
-        }
-    }
-    return false;
-}

@@ -29,7 +29,4 @@ void *map_get(const struct map *map, uint64_t key);
 /* Takes the entry out and returns its value, NULL when there is none. */
 void *map_take(struct map *map, uint64_t key);
 
-/* Walks over the entries in no order: start with *at = 0; false at the end. The map must not change meanwhile. */
-bool map_next(const struct map *map, size_t *at, struct map_entry *out);
-
 #endif

@@ -1,4 +1,4 @@
-/* time.c: the two clocks. */
+/* time.c: the clock of deadlines. */
 #include "base/time.h"
 
 #include <time.h>
@@ -8,13 +8,6 @@ int64_t time_now(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-int64_t time_wall(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 int64_t time_after(int64_t now, int64_t duration)

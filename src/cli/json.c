@@ -26,12 +26,6 @@ void json_begin(struct json *j, FILE *out)
     open_with(j, '{', '}');
 }
 
-void json_object(struct json *j, const char *key)
-{
-    put_key(j, key);
-    open_with(j, '{', '}');
-}
-
 void json_array(struct json *j, const char *key)
 {
     put_key(j, key);

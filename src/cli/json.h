@@ -27,8 +27,7 @@ struct json {
 /* Opens the outermost object. */
 void json_begin(struct json *j, FILE *out);
 
-/* Open a member that is an object or an array; at most JSON_DEPTH deep. */
-void json_object(struct json *j, const char *key);
+/* Opens a member that is an array; at most JSON_DEPTH deep. */
 void json_array(struct json *j, const char *key);
 
 /* Closes what was opened last; after the outermost it ends the line. */
