@@ -11,6 +11,9 @@
 #include <strings.h>
 #include <time.h>
 
+/* Of a duration: may be added to the clock. */
+#define LONGEST (36500 * (86400 * CONEY_SECOND))
+
 struct unit {
     const char *name;
     int64_t factor;
@@ -96,7 +99,13 @@ const char *units_size(const char *text, int64_t *out)
 
 const char *units_duration(const char *text, int64_t *out)
 {
-    return scaled(text, durations, "a duration with its unit is expected, like 500ms, 5s, 10m, 2h or 7d", out);
+    int64_t ns;
+    const char *wrong = scaled(text, durations, "a duration with its unit is expected, like 500ms, 5s, 10m, 2h or 7d", &ns);
+    if (wrong == NULL && ns > LONGEST)
+        wrong = "that is too long: a hundred years (36500d) are the most";
+    if (wrong == NULL)
+        *out = ns;
+    return wrong;
 }
 
 /* "Z", "+01:00", "-05:30" as seconds east of UTC. */

@@ -14,7 +14,8 @@ const char *units_count(const char *text, int64_t *out);
 /* "200", "1.5KB" (1000), "10KiB" (1024), up to TB and TiB; upper or lower case. */
 const char *units_size(const char *text, int64_t *out);
 
-/* "500ms", "1.5s", "5m", "7d" (us, ms, s, m, h, d), in nanoseconds. A number alone is refused: its unit would be a guess. */
+/* "500ms", "1.5s", "5m", "7d" (us, ms, s, m, h, d), up to a hundred years, in nanoseconds. A number alone is refused: its unit would be
+ * a guess. */
 const char *units_duration(const char *text, int64_t *out);
 
 /* Where a consumer begins. */

@@ -70,6 +70,16 @@ static void a_fraction_of_the_largest_number_does_not_overflow(void **state)
     assert_int_equal(out, 42);
 }
 
+static void a_duration_of_more_than_a_hundred_years_is_refused(void **state)
+{
+    (void)state;
+    int64_t out = 42;
+    assert_non_null(strstr(units_duration("36501d", &out), "years"));
+    assert_int_equal(out, 42);
+    assert_null(units_duration("36500d", &out));
+    assert_int_equal(out, 36500 * (86400 * CONEY_SECOND));
+}
+
 static void a_place_is_a_word_an_offset_or_a_time(void **state)
 {
     (void)state;
@@ -154,6 +164,7 @@ int main(void)
         cmocka_unit_test(a_duration_needs_its_unit),
         cmocka_unit_test(a_number_that_is_none_is_refused_and_nothing_is_written),
         cmocka_unit_test(a_fraction_of_the_largest_number_does_not_overflow),
+        cmocka_unit_test(a_duration_of_more_than_a_hundred_years_is_refused),
         cmocka_unit_test(a_place_is_a_word_an_offset_or_a_time),
         cmocka_unit_test(a_place_that_is_none_is_refused),
         cmocka_unit_test(a_time_is_written_with_milliseconds_and_read_back),
