@@ -75,7 +75,7 @@ static int sample_order(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The smallest sample that at least `share` of all samples do not exceed. Wants them sorted, and at least one. */
+/* The sample that stands behind `share` of all samples. Wants them sorted, and at least one. */
 static double sample_ms(const struct samples *samples, double share)
 {
     size_t below = (size_t)(share * (double)samples->count);
