@@ -2,7 +2,6 @@
 #include "json.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 static void put_key(struct json *j, const char *key)
 {

@@ -1,7 +1,6 @@
 /* options.c: the command line against the table. */
 #include "options.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

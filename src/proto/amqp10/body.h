@@ -6,7 +6,6 @@
 #ifndef CONEY_PROTO_AMQP10_BODY_H
 #define CONEY_PROTO_AMQP10_BODY_H
 
-#include "base/bytes.h"
 #include <coney/message.h>
 
 /* What kind of body `entry` has. *body becomes a view into `entry`: NONE empty; DATA the content of the one data section;
