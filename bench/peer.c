@@ -2,10 +2,10 @@
  *
  *     bench_peer serve --size 12 --count 409600 --frame 8192
  *
- * Prints {"port": N}, then serves 127.0.0.1:N until it is killed, a process for each connection. Every request is answered with OK, every stream exists
- * and has its leader here. A Publish frame is confirmed at once by one PublishConfirm. A subscription is sent --count messages of
- * --size bytes in chunks of --frame, as credit allows, and then nothing. What it sends depends on nothing but what it was asked,
- * so two runs of a client differ only by the client.
+ * Prints {"port": N}, then serves 127.0.0.1:N until it is killed, a process for each connection. Every request is answered with
+ * OK, every stream exists and has its leader here. A Publish frame is confirmed at once by one PublishConfirm. A subscription is
+ * sent --count messages of --size bytes in chunks of --frame, as credit allows, and then nothing. What it sends depends on
+ * nothing but what it was asked, so two runs of a client differ only by the client.
  */
 #define _GNU_SOURCE
 #include "floor.h"

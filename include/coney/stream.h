@@ -48,13 +48,12 @@ typedef struct coney_stream_env_options {
     void *log_ctx;
     const coney_field *client_properties; /* strings, shown by the broker beside coney's own */
     size_t client_property_count;
-    int64_t heartbeat; /* nanoseconds, whole seconds; default 60 s, CONEY_OFF = none */
-    int64_t
-        connect_timeout; /* TCP, for each address; default 5 s. The log-in after it has 6 s a step: brokers delay a refusal by 3 s */
-    int64_t call_deadline;      /* what a call's 0 stands for; default 10 s */
-    int64_t frame_max;          /* bytes, what we offer; default 1 MiB */
-    int64_t max_chunk;          /* bytes of the largest chunk accepted; default 64 MiB */
-    int64_t recovery_delay;     /* first pause between attempts, doubling; default 0.5 s */
+    int64_t heartbeat;       /* nanoseconds, whole seconds; default 60 s, CONEY_OFF = none */
+    int64_t connect_timeout; /* TCP, for each address; default 5 s. The log-in has 6 s a step: brokers delay a refusal by 3 s */
+    int64_t call_deadline;   /* what a call's 0 stands for; default 10 s */
+    int64_t frame_max;       /* bytes, what we offer; default 1 MiB */
+    int64_t max_chunk;       /* bytes of the largest chunk accepted; default 64 MiB */
+    int64_t recovery_delay;  /* first pause between attempts, doubling; default 0.5 s */
     int64_t recovery_max_delay; /* default 30 s */
     coney_log_level log_level;  /* default CONEY_LOG_INFO */
     bool shuffle;               /* try the addresses in random order */
@@ -273,12 +272,11 @@ CONEY_API coney_status coney_stream_producer_get_stats(const coney_stream_produc
 /* Consumer ------------------------------------------------------------------------------------------------------- */
 
 typedef enum coney_stream_start {
-    CONEY_STREAM_NEXT = 0,   /* only what is published from now on */
-    CONEY_STREAM_FIRST = 1,  /* the oldest message there is */
-    CONEY_STREAM_LAST = 2,   /* the last chunk, which may hold several messages */
-    CONEY_STREAM_OFFSET = 3, /* `.start_offset` */
-    CONEY_STREAM_TIMESTAMP =
-        4, /* the first chunk written at or after `.start_time`: whole chunks, since only chunks carry a time */
+    CONEY_STREAM_NEXT = 0,      /* only what is published from now on */
+    CONEY_STREAM_FIRST = 1,     /* the oldest message there is */
+    CONEY_STREAM_LAST = 2,      /* the last chunk, which may hold several messages */
+    CONEY_STREAM_OFFSET = 3,    /* `.start_offset` */
+    CONEY_STREAM_TIMESTAMP = 4, /* the first chunk written at or after `.start_time`: only whole chunks carry a time */
 } coney_stream_start;
 
 /* One message. All pointers are valid until the handler returns, or as long as it is kept. May grow at its end. */
@@ -307,9 +305,9 @@ CONEY_API uint64_t coney_stream_chunk_offset(const coney_stream_chunk *chunk);
 
 typedef struct coney_stream_consumer_options {
     const char *name; /* offsets are stored under it; at most 255 bytes; NULL = nothing is stored */
-    coney_settle (*on_message)(void *ctx, const coney_stream_delivery *delivery); /* this or on_chunk; on the dispatcher */
-    coney_settle (*on_chunk)(
-        void *ctx, coney_stream_chunk *chunk); /* its settlement holds for every message of the chunk; not CONEY_KEPT */
+    /* One of the two, on the dispatcher. What on_chunk returns holds for every message of the chunk; not CONEY_KEPT. */
+    coney_settle (*on_message)(void *ctx, const coney_stream_delivery *delivery);
+    coney_settle (*on_chunk)(void *ctx, coney_stream_chunk *chunk);
     void *ctx;
     coney_stream_start start_if_new; /* where to begin when nothing is stored under the name (or there is no name) */
     uint32_t reserved_number;
@@ -319,14 +317,13 @@ typedef struct coney_stream_consumer_options {
     int64_t credit_every;   /* give credit back for this many chunks at a time; default 1, at most half of `credit` */
     int64_t store_every;    /* messages done between two stored offsets; default 10,000, CONEY_OFF = not by count */
     int64_t store_interval; /* nanoseconds; default 5 s, CONEY_OFF = not by time */
-    int64_t
-        max_kept; /* bytes of kept deliveries; default 64 MiB: CONEY_KEPT beyond it holds the dispatcher's next message back */
-    bool credit_by_hand; /* credit comes back only by coney_stream_consumer_credit */
-    bool store_by_hand;  /* offsets are stored only by coney_stream_consumer_store */
-    bool skip_crc;       /* do not check chunks */
-    bool on_loop;        /* handlers run on the loop: microseconds faster, and a slow one stops everything */
-    bool paused;         /* nothing is handed over before coney_stream_consumer_resume */
-    bool keep_trying;    /* asynchronous open: a missing stream or a refusal is tried again, too */
+    int64_t max_kept;       /* bytes of kept deliveries; default 64 MiB: beyond it the next message is held back */
+    bool credit_by_hand;    /* credit comes back only by coney_stream_consumer_credit */
+    bool store_by_hand;     /* offsets are stored only by coney_stream_consumer_store */
+    bool skip_crc;          /* do not check chunks */
+    bool on_loop;           /* handlers run on the loop: microseconds faster, and a slow one stops everything */
+    bool paused;            /* nothing is handed over before coney_stream_consumer_resume */
+    bool keep_trying;       /* asynchronous open: a missing stream or a refusal is tried again, too */
     uint8_t reserved[2];
 } coney_stream_consumer_options;
 
@@ -346,8 +343,8 @@ static inline coney_stream_consumer *coney_stream_consumer_open(coney_stream_env
  * CONEY_ECLOSED). Clears *consumer; NULL there is harmless. */
 CONEY_API coney_status coney_stream_consumer_close(coney_stream_consumer **consumer, coney_call *call);
 
-/* No handler starts between pause and resume; pause waits for one that runs, but neither from inside that handler nor on the loop. Credit stays out, so what the
- * broker may send ahead stays in memory. Each answers CONEY_OK when it was so already. */
+/* No handler starts between pause and resume; pause waits for one that runs, but neither from inside that handler nor on the
+ * loop. Credit stays out, so what the broker may send ahead stays in memory. Each answers CONEY_OK when it was so already. */
 CONEY_API coney_status coney_stream_consumer_pause(coney_stream_consumer *consumer);
 CONEY_API coney_status coney_stream_consumer_resume(coney_stream_consumer *consumer);
 

@@ -25,14 +25,13 @@ struct lane {
     bool (*run)(struct lane *lane); /* returns true when there is more to do at once */
     struct dispatcher *dispatcher;  /* NULL: runs on `loop` */
     coney_loop *loop;
-    struct lock lock;   /* guards what follows when there is no dispatcher; otherwise the dispatcher's own lock does */
-    struct cond idle;   /* a `run` has ended */
-    struct list queued; /* in the dispatcher's queue */
-    struct task task;   /* on the loop */
-    struct task
-        *ended; /* posted to `loop` when a `run` ends on a lane that is stopped: then lane_stop will not wait. May be NULL */
-    bool woken; /* it is queued; or will be when it is resumed, or when the `run` under way has ended */
-    atomic_bool stopped;     /* paused or closed: run is not called */
+    struct lock lock;    /* guards what follows when there is no dispatcher; otherwise the dispatcher's own lock does */
+    struct cond idle;    /* a `run` has ended */
+    struct list queued;  /* in the dispatcher's queue */
+    struct task task;    /* on the loop */
+    struct task *ended;  /* posted to `loop` when a `run` ends on a stopped lane: then lane_stop will not wait. May be NULL */
+    bool woken;          /* it is queued; or will be when it is resumed, or when the `run` under way has ended */
+    atomic_bool stopped; /* paused or closed: run is not called */
     _Atomic uint64_t thread; /* who is in `run`; 0 = nobody */
 };
 

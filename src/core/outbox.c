@@ -12,8 +12,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define SEGMENT_MOST                                                                                                           \
-    (256u << 10) /* bytes of the block of the largest segment; an entry that does not fit has a larger one for itself */
+/* Bytes of the block of the largest segment; an entry that does not fit has a larger one for itself. */
+#define SEGMENT_MOST (256u << 10)
 #define MESSAGES_MOST (UINT64_C(1) << 40)
 
 /* The bytes of a segment stand behind this head, inside a pool block; `block->next` leads to the next younger segment. */

@@ -18,9 +18,8 @@ struct coney_stream_producer {
     struct outbox outbox;
 
     /* Under the outbox's lock. */
-    size_t
-        body_limit; /* a plain body shorter than this goes straight in; 0 while sends need a closer look (producer_set_limits) */
-    size_t max_entry; /* bytes of the largest entry; 0 until it was open once */
+    size_t body_limit; /* a shorter plain body goes straight in; 0 while sends need a closer look (producer_set_limits) */
+    size_t max_entry;  /* bytes of the largest entry; 0 until it was open once */
     _Atomic uint64_t id_base;
     _Atomic uint64_t last_id; /* given by the user */
     enum ids {
