@@ -370,6 +370,39 @@ static void what_waits_for_an_opening_that_has_not_begun_ends_with_the_environme
     waited_call_free(&flushed);
 }
 
+struct env_closer {
+    struct stage *stage;
+    struct waited_call closed;
+};
+
+static void close_env_at_the_third(void *ctx, const coney_stream_delivery *delivery, size_t nth)
+{
+    (void)delivery;
+    struct env_closer *closer = ctx;
+    if (nth == 2)
+        assert_int_equal(coney_stream_env_close(&closer->stage->env, waited_call_of(&closer->closed, 0)), CONEY_OK);
+}
+
+static void a_handler_that_closes_the_environment_is_called_no_more(void **state)
+{
+    (void)state;
+    for (int on_loop = 0; on_loop < 2; on_loop++) {
+        struct stage stage;
+        struct env_closer closer = {.stage = &stage};
+        struct deliveries deliveries = {.also = close_env_at_the_third, .also_ctx = &closer};
+        coney_stream_consumer_options options = {.on_loop = on_loop == 1};
+        stage_up(&stage);
+        stage_consumer(&stage, "s", &deliveries, &options);
+        peer_deliver(stage.peer, "s", 0, 8000);
+        deliveries_wait(&deliveries, 3);
+        assert_int_equal(waited_call_wait(&closer.closed), CONEY_OK);
+        assert_int_equal(deliveries_count(&deliveries), 3);
+        stage_down(&stage);
+        deliveries_free(&deliveries);
+        waited_call_free(&closer.closed);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -384,6 +417,7 @@ int main(void)
         cmocka_unit_test(a_close_of_the_environment_that_is_canceled_at_once_leaves_nothing_behind),
         cmocka_unit_test(a_close_of_the_environment_at_its_deadline_leaves_nothing_behind),
         cmocka_unit_test(an_environment_closes_at_its_deadline_although_a_handler_does_not_return),
+        cmocka_unit_test(a_handler_that_closes_the_environment_is_called_no_more),
         cmocka_unit_test(what_waits_for_an_opening_that_has_not_begun_ends_with_the_environment),
     };
     return run_tests(tests);

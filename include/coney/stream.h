@@ -77,7 +77,8 @@ static inline coney_stream_env *coney_stream_env_open(const char *uri, const con
 }
 
 /* Closes every producer and consumer that is still open (as their own close functions do, their handles become invalid), then the
- * connections. call->value: messages whose outcome was not CONEY_OK because of the close. Clears *env; NULL there is harmless. */
+ * connections. call->value: messages whose outcome was not CONEY_OK because of the close. Clears *env; NULL there is harmless.
+ * From a handler or callback it returns at once: that handler is called no more, others may be until call->on_done says that all has ended. */
 CONEY_API coney_status coney_stream_env_close(coney_stream_env **env, coney_call *call);
 
 typedef struct coney_stream_env_stats {

@@ -20,6 +20,7 @@ struct dispatcher {
 };
 
 static _Thread_local const struct dispatcher *current;
+static _Thread_local struct lane *here;
 
 /* A number that no other live thread has, not 0. */
 static uint64_t thread_id(void)
@@ -91,6 +92,14 @@ static bool end(struct lane *lane, bool more)
     return lane->woken && !lane_is_stopped(lane);
 }
 
+static bool run(struct lane *lane)
+{
+    here = lane;
+    bool more = lane->run(lane);
+    here = NULL;
+    return more;
+}
+
 static void run_on_loop(struct task *task)
 {
     struct lane *lane = container_of(task, struct lane, task);
@@ -101,7 +110,7 @@ static void run_on_loop(struct task *task)
     lock_release(&lane->lock);
     if (!due)
         return;
-    bool more = lane->run(lane);
+    bool more = run(lane);
     lock_acquire(&lane->lock);
     if (end(lane, more))
         loop_post(lane->loop, &lane->task);
@@ -154,6 +163,11 @@ bool lane_is_current(const struct lane *lane)
     return atomic_load_explicit(&lane->thread, memory_order_relaxed) == thread_id();
 }
 
+struct lane *lane_here(void)
+{
+    return here;
+}
+
 /* The dispatcher ----------------------------------------------------------------------------------------------------- */
 
 static void *serve(void *arg)
@@ -170,7 +184,7 @@ static void *serve(void *arg)
         struct lane *lane = container_of(item, struct lane, queued);
         begin(lane);
         lock_release(&d->lock);
-        bool more = lane->run(lane);
+        bool more = run(lane);
         lock_acquire(&d->lock);
         if (end(lane, more))
             list_append(&d->queue, &lane->queued);

@@ -65,6 +65,9 @@ static inline bool lane_is_stopped(const struct lane *lane)
 /* True inside the lane's own `run`, on the thread that runs it. */
 bool lane_is_current(const struct lane *lane);
 
+/* The lane in whose `run` this thread is, or NULL. */
+struct lane *lane_here(void);
+
 /* True when this thread is the dispatcher's: a blocking call is fine here; on the loop it is not. */
 bool dispatcher_is_current(const struct dispatcher *d);
 

@@ -380,6 +380,13 @@ static void dead(struct member *member)
         release_lane(consumer);
 }
 
+void consumer_stop_here(const struct coney_stream_env *env)
+{
+    struct lane *lane = lane_here();
+    if (lane != NULL && container_of(lane, struct coney_stream_consumer, lane)->member.env == env)
+        lane_stop(lane, 0);
+}
+
 static void free_consumer(struct member *member)
 {
     struct coney_stream_consumer *consumer = of(member);

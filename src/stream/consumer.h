@@ -133,6 +133,9 @@ void consumer_credit_refused(struct member *member, uint16_t code);
 void consumer_post(struct coney_stream_consumer *consumer);
 void consumer_wake(struct coney_stream_consumer *consumer);
 
+/* consumer.c: inside a handler of the environment's: that handler is called no more. Harmless elsewhere. */
+void consumer_stop_here(const struct coney_stream_env *env);
+
 /* deliver.c: one portion of work: the run of the lane. */
 bool consumer_run(struct lane *lane);
 

@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "base/time.h"
-#include "stream/member.h"
+#include "stream/consumer.h"
 
 #include <stdlib.h>
 
@@ -437,6 +437,7 @@ coney_status coney_stream_env_close(coney_stream_env **handle, coney_call *call)
         return CONEY_ENOMEM;
     *handle = NULL;
     atomic_store(&env->open, CONEY_ECLOSED);
+    consumer_stop_here(env);
     closing->op.expire = close_expire;
     closing->op.detached = loop_is_current(env->loop) || dispatcher_is_current(env->dispatcher);
     closing->waited = !closing->op.detached && (call == NULL || call->on_done == NULL);
