@@ -395,16 +395,27 @@ static void a_broker_without_plain_is_refused_with_its_list(void **state)
     peer_stop(&peer);
 }
 
-static void a_port_that_speaks_amqp_is_a_clear_error(void **state)
+static void a_port_that_speaks_something_else_is_a_clear_error(void **state)
 {
     (void)state;
-    struct peer *peer = peer_start();
-    static const uint8_t header[] = {'A', 'M', 'Q', 'P', 0, 0, 9, 1};
-    peer_raw_at(peer, STREAM_PEER_PROPERTIES, PEER_EVERY, coney_bytes_of(header, sizeof header));
-    coney_call call = open_fails(peer_uri(peer), NULL, 2000);
-    assert_int_equal(call.status, CONEY_EPROTOCOL);
-    assert_says(call.text, "AMQP");
-    peer_stop(&peer);
+    static const struct {
+        coney_bytes greeting;
+        const char *says;
+    } ports[] = {
+        {CONEY_STR_INIT("AMQP\0\0\x09\x01"), "speaks AMQP"},
+        {CONEY_STR_INIT("HTTP/1.1 400 Bad Request\r\n"), "speaks HTTP"},
+        {CONEY_STR_INIT("SSH-2.0-OpenSSH_9.2\r\n"), "speaks SSH"},
+        {CONEY_STR_INIT("\x15\x03\x03\0\x02\x02\x46"), "speaks TLS"},
+        {CONEY_STR_INIT("\0\0\0\0\0\0\0\0"), "0 bytes, fewer than any frame has"},
+    };
+    for (size_t i = 0; i < sizeof ports / sizeof ports[0]; i++) {
+        struct peer *peer = peer_start();
+        peer_raw_at(peer, STREAM_PEER_PROPERTIES, PEER_EVERY, ports[i].greeting);
+        coney_call call = open_fails(peer_uri(peer), NULL, 2000);
+        assert_int_equal(call.status, CONEY_EPROTOCOL);
+        assert_says(call.text, ports[i].says);
+        peer_stop(&peer);
+    }
 }
 
 static void a_close_from_the_broker_during_the_handshake_gives_its_words(void **state)
@@ -749,7 +760,7 @@ int main(void)
         cmocka_unit_test(SB_79_silence_at_any_step_of_the_handshake_ends_with_the_deadline),
         cmocka_unit_test(a_mute_broker_does_not_cost_the_whole_deadline),
         cmocka_unit_test(a_broker_without_plain_is_refused_with_its_list),
-        cmocka_unit_test(a_port_that_speaks_amqp_is_a_clear_error),
+        cmocka_unit_test(a_port_that_speaks_something_else_is_a_clear_error),
         cmocka_unit_test(a_close_from_the_broker_during_the_handshake_gives_its_words),
         cmocka_unit_test(random_frames_at_every_step_of_the_handshake_end_in_a_clear_status),
         cmocka_unit_test(random_frames_after_the_handshake_end_the_connection_and_no_more),

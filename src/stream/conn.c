@@ -281,22 +281,46 @@ void conn_logged_in(struct conn *conn)
 
 /* The link's callbacks -------------------------------------------------------------------------------------------- */
 
+/* What else listens on ports says so with its first bytes. */
+static const struct stranger {
+    const char *first;
+    size_t len;
+    const char *speaks;
+} strangers[] = {
+    {"AMQP", 4, "AMQP"},
+    {"HTTP", 4, "HTTP"},
+    {"SSH-", 4, "SSH"},
+    {"\x15\x03", 2, "TLS"}, /* its alert at what is no handshake */
+};
+
+static const char *stranger_at(const uint8_t *at)
+{
+    for (size_t i = 0; i < sizeof strangers / sizeof strangers[0]; i++)
+        if (memcmp(at, strangers[i].first, strangers[i].len) == 0)
+            return strangers[i].speaks;
+    return NULL;
+}
+
 static size_t frame_size(void *ctx, const uint8_t *at, size_t have, char *error, size_t error_cap)
 {
     struct conn *conn = ctx;
     const char *field;
-    size_t size = stream_frame_size(at, have, conn->env->settings.max_chunk + FRAME_OVERHEAD, &field);
+    uint32_t most = conn->env->settings.max_chunk + FRAME_OVERHEAD;
+    size_t size = stream_frame_size(at, have, most, &field);
     if (field == NULL)
         return size;
     uint32_t said = load32(at);
-    if (memcmp(at, "AMQP", 4) == 0)
-        text_print(
-            error, error_cap,
-            "this port speaks AMQP, not the stream protocol: the stream plugin's port is 5552 by default, and the plugin "
-            "rabbitmq_stream must be enabled");
+    const char *stranger = stranger_at(at);
+    if (stranger != NULL)
+        text_print(error, error_cap,
+                   "this port speaks %s, not the stream protocol: the stream plugin's port is 5552 by default, and the plugin "
+                   "rabbitmq_stream must be enabled",
+                   stranger);
+    else if (said <= most)
+        text_print(error, error_cap, "a frame's size field says %u bytes, fewer than any frame has", (unsigned)said);
     else
         text_print(error, error_cap, "a frame's size field says %u bytes; at most %u are accepted (max_chunk)", (unsigned)said,
-                   (unsigned)(conn->env->settings.max_chunk + FRAME_OVERHEAD));
+                   (unsigned)most);
     return SIZE_MAX;
 }
 
