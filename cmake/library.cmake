@@ -1,4 +1,5 @@
-# libconey, shared (exports only coney_*) and static, from the objects of all rooms. Neither exists while no room has sources.
+# libconey, shared and static, from the objects of all rooms; both show coney_* only. Neither exists while no room has sources.
+# coney_inside is the same with all its names, for tests and fuzzers.
 set(objects)
 foreach(room IN LISTS CONEY_ROOMS)
     string(REPLACE "/" "_" target room_${room})
@@ -22,12 +23,22 @@ target_link_options(coney PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cma
     $<$<NOT:$<BOOL:${sanitized}>>:-Wl,-z,defs>)
 target_link_libraries(coney PRIVATE PkgConfig::LIBDEFLATE Threads::Threads)
 
-add_library(coney_static STATIC ${objects})
+# One object, so that the names that rooms share can be made local: none of them meets a name of the program.
+add_custom_command(OUTPUT coney.o DEPENDS ${objects} COMMAND_EXPAND_LISTS VERBATIM
+    COMMAND ${CMAKE_LINKER} -r -o coney.o ${objects}
+    COMMAND ${CMAKE_OBJCOPY} --localize-hidden coney.o)
+add_library(coney_static STATIC coney.o)
 set_target_properties(coney_static PROPERTIES OUTPUT_NAME coney LINKER_LANGUAGE C)
-target_link_libraries(coney_static PRIVATE PkgConfig::LIBDEFLATE Threads::Threads)
+add_library(coney_inside STATIC EXCLUDE_FROM_ALL ${objects})
+set_target_properties(coney_inside PROPERTIES LINKER_LANGUAGE C)
 
+foreach(library coney_static coney_inside)
+    target_link_libraries(${library} PRIVATE PkgConfig::LIBDEFLATE Threads::Threads)
+endforeach()
 foreach(library coney coney_static)
     add_library(coney::${library} ALIAS ${library})
+endforeach()
+foreach(library coney coney_static coney_inside)
     target_include_directories(${library} INTERFACE
         $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endforeach()

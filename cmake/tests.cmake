@@ -71,7 +71,7 @@ if(TARGET coney_static)
         add_executable(${name} ${source})
         set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY test)
         target_include_directories(${name} PRIVATE include src test)
-        target_link_libraries(${name} PRIVATE $<TARGET_NAME_IF_EXISTS:testsupport> coney_static PkgConfig::CMOCKA
+        target_link_libraries(${name} PRIVATE $<TARGET_NAME_IF_EXISTS:testsupport> coney_inside PkgConfig::CMOCKA
             Threads::Threads coney_warnings m)
         add_test(NAME ${name} COMMAND ${name})
         coney_describe_test(${name})
@@ -89,8 +89,10 @@ add_test(NAME layers COMMAND ${PROJECT_SOURCE_DIR}/script/check-layers)
 add_test(NAME headers COMMAND ${PROJECT_SOURCE_DIR}/script/check-headers ${CMAKE_C_COMPILER})
 set_tests_properties(layers headers PROPERTIES LABELS house TIMEOUT 60)
 if(TARGET coney)
-    add_test(NAME symbols COMMAND ${PROJECT_SOURCE_DIR}/script/update-symbols --check $<TARGET_FILE:coney>)
-    set_tests_properties(symbols PROPERTIES LABELS house TIMEOUT 60)
+    foreach(library coney coney_static)
+        add_test(NAME symbols_of_${library} COMMAND ${PROJECT_SOURCE_DIR}/script/update-symbols --check $<TARGET_FILE:${library}>)
+        set_tests_properties(symbols_of_${library} PROPERTIES LABELS house TIMEOUT 60)
+    endforeach()
 endif()
 
 # A program outside the build, against the installed library. Its own flags are plain, so the library's must be too.
