@@ -40,7 +40,7 @@ static void cuts_anywhere(bool to_client)
     size_t cuts = 0;
     while (cuts < 40 && outcomes_count(&traffic.outcomes) < 50000) {
         scissors_cut_after(scissors, to_client, 1 + dice_roll(&dice, 20000));
-        if (!cut_came(scissors, cuts + 1, 5000))
+        if (!cut_came(scissors, cuts + 1, 30000))
             break;
         cuts++;
     }

@@ -27,7 +27,7 @@
 #include <coney/stream.h>
 
 /* How long a test waits for something that must happen. It costs time only when it does not. */
-#define SUPPORT_PATIENCE 10000
+#define SUPPORT_PATIENCE 20000
 
 /* Milliseconds on a monotonic clock. */
 int64_t now_ms(void);
