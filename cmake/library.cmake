@@ -23,14 +23,15 @@ target_link_options(coney PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cma
     $<$<NOT:$<BOOL:${sanitized}>>:-Wl,-z,defs>)
 target_link_libraries(coney PRIVATE PkgConfig::LIBDEFLATE Threads::Threads)
 
+add_library(coney_inside STATIC ${objects})
+set_target_properties(coney_inside PROPERTIES LINKER_LANGUAGE C)
+
 # One object, so that the names that rooms share can be made local: none of them meets a name of the program.
-add_custom_command(OUTPUT coney.o DEPENDS ${objects} COMMAND_EXPAND_LISTS VERBATIM
-    COMMAND ${CMAKE_LINKER} -r -o coney.o ${objects}
+add_custom_command(OUTPUT coney.o DEPENDS coney_inside VERBATIM
+    COMMAND ${CMAKE_LINKER} -r --whole-archive $<TARGET_FILE:coney_inside> -o coney.o
     COMMAND ${CMAKE_OBJCOPY} --localize-hidden coney.o)
 add_library(coney_static STATIC coney.o)
 set_target_properties(coney_static PROPERTIES OUTPUT_NAME coney LINKER_LANGUAGE C)
-add_library(coney_inside STATIC EXCLUDE_FROM_ALL ${objects})
-set_target_properties(coney_inside PROPERTIES LINKER_LANGUAGE C)
 
 foreach(library coney_static coney_inside)
     target_link_libraries(${library} PRIVATE PkgConfig::LIBDEFLATE Threads::Threads)
