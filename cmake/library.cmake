@@ -19,7 +19,8 @@ endif()
 add_library(coney SHARED ${objects})
 set_target_properties(coney PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE C
     LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/coney.map)
-target_link_options(coney PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/coney.map
+# It stays loaded: a thread of its resolver may run on after the last environment was closed.
+target_link_options(coney PRIVATE -Wl,-z,nodelete -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/coney.map
     $<$<NOT:$<BOOL:${sanitized}>>:-Wl,-z,defs>)
 target_link_libraries(coney PRIVATE PkgConfig::LIBDEFLATE Threads::Threads)
 
