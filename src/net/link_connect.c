@@ -5,6 +5,7 @@
 #include "base/time.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
@@ -22,7 +23,7 @@ static void note_failure(struct link *link, int error)
     char words[128];
     reason_words(words, sizeof words, error);
     if (error == ETIMEDOUT)
-        text_append(words, sizeof words, " (%.3g s)", (double)link->connect_timeout / (double)CONEY_SECOND);
+        text_append(words, sizeof words, " (%" PRId64 " ms)", link->connect_timeout / CONEY_MILLISECOND);
     bool first = link->last_error == 0;
     if (!first)
         text_append(link->text, sizeof link->text, ", ");
