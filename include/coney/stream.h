@@ -111,8 +111,8 @@ typedef struct coney_stream_spec {
     uint8_t reserved[7];
 } coney_stream_spec;
 
-/* The name has at most 255 bytes; keep it below 200: brokers make a directory of it that has room for little more, and one that cannot be made
- * costs the broker half a core for ever (seen on 4.0.5).
+/* The name is one line of UTF-8 and has at most 255 bytes; keep it below 200: brokers make a directory of it that has room for little more,
+ * and one that cannot be made costs the broker half a core for ever (seen on 4.0.5).
  * CONEY_EEXIST, CONEY_EPRECONDITION (exists with other arguments, or arguments that the broker does not take), CONEY_EACCESS. */
 CONEY_API coney_status coney_stream_create_sized(coney_stream_env *env, const char *stream, const coney_stream_spec *spec,
                                                  size_t spec_size, coney_call *call);

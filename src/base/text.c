@@ -60,6 +60,20 @@ void text_append(char *buf, size_t cap, const char *format, ...)
     va_end(args);
 }
 
+bool text_is_utf8(const char *text)
+{
+    const uint8_t *at = (const uint8_t *)text;
+    size_t left = strlen(text);
+    while (left > 0) {
+        size_t size = character(at, left);
+        if (size == 0)
+            return false;
+        at += size;
+        left -= size;
+    }
+    return true;
+}
+
 /* Control characters: C0, delete, and C1 in its two bytes. */
 static bool is_control(const uint8_t *at)
 {

@@ -13,6 +13,9 @@ void text_vprint(char *buf, size_t cap, const char *format, va_list args) __attr
 /* Adds to the text that `buf` holds. */
 void text_append(char *buf, size_t cap, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* Whether all of it is UTF-8. */
+bool text_is_utf8(const char *text);
+
 /* Copies bytes that came from the wire as a text: control characters and bytes that are not UTF-8 become '?'. */
 void text_from_wire(char *buf, size_t cap, coney_bytes bytes);
 

@@ -43,6 +43,10 @@ coney_status name_check(const char *what, const char *name, size_t max, coney_ca
     if (len > max)
         return op_refuse(call, CONEY_EINVAL, "the name of the %s is %zu bytes long: the broker takes at most %zu", what, len,
                          max);
+    if (strpbrk(name, "\r\n") != NULL)
+        return op_refuse(call, CONEY_EINVAL, "the name of the %s has a line end in it", what);
+    if (!text_is_utf8(name))
+        return op_refuse(call, CONEY_EINVAL, "the name of the %s is not UTF-8", what);
     return CONEY_OK;
 }
 

@@ -111,7 +111,8 @@ coney_status options_copy(void *ours, size_t ours_size, const void *theirs, size
 #define RESERVED_TEXT "a reserved member is not zero: zero the whole struct before its members are set"
 coney_status reserved_check(const uint8_t *reserved, size_t count);
 
-/* The name of a stream, a consumer or a producer: not empty, at most `max` bytes. */
+/* The name of a stream, a consumer or a producer: one line of UTF-8, at most `max` bytes. The broker takes the line ends
+ * out of a stream's name, and a name that is no UTF-8 crashes its connection. */
 coney_status name_check(const char *what, const char *name, size_t max, coney_call *call);
 
 #endif

@@ -319,6 +319,19 @@ static void a_name_is_neither_empty_nor_longer_than_the_broker_takes(void **stat
     assert_non_null(strstr(call.text, "stream"));
 }
 
+static void a_name_is_one_line_of_utf8(void **state)
+{
+    (void)state;
+    coney_call call = {0};
+    assert_int_equal(name_check("stream", "gr\xc3\xbc\xc3\x9f e", 255, &call), CONEY_OK);
+    assert_int_equal(name_check("stream", "s\n", 255, &call), CONEY_EINVAL);
+    assert_non_null(strstr(call.text, "line end"));
+    assert_int_equal(name_check("stream", "a\rb", 255, &call), CONEY_EINVAL);
+    assert_int_equal(name_check("stream", "a\xff", 255, &call), CONEY_EINVAL);
+    assert_non_null(strstr(call.text, "UTF-8"));
+    assert_int_equal(name_check("stream", "cut\xc3", 255, &call), CONEY_EINVAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -337,6 +350,7 @@ int main(void)
         cmocka_unit_test(options_of_an_older_program_are_taken_as_they_are),
         cmocka_unit_test(options_of_a_newer_program_are_taken_while_what_is_new_is_zero),
         cmocka_unit_test(a_name_is_neither_empty_nor_longer_than_the_broker_takes),
+        cmocka_unit_test(a_name_is_one_line_of_utf8),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
