@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -231,11 +232,11 @@ static void a_forked_child_finds_no_call_of_its_parents_and_never_waits(void **s
         pid_t child = fork();
         if (child == 0) {
             alarm((unsigned)(PATIENCE / CONEY_SECOND));
-            _exit(coney_call_cancel(call.id) != CONEY_ENOTFOUND);
+            raise(coney_call_cancel(call.id) == CONEY_ENOTFOUND ? SIGKILL : SIGABRT); /* no leak checker looks */
         }
         int status = -1;
         waitpid(child, &status, 0);
-        failures += status != 0;
+        failures += !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL;
     }
     atomic_store(&enough, true);
     pthread_join(thread, NULL);
