@@ -371,38 +371,6 @@ static void SB_88_the_first_address_that_answers_serves(void **state)
     assert_int_equal(coney_stream_env_close(&env, NULL), CONEY_OK);
 }
 
-/* What the broker knows of us ------------------------------------------------------------------------------------- */
-
-static void connections_show_their_name_purpose_and_properties(void **state)
-{
-    (void)state;
-    struct scene scene;
-    scene_set(&scene);
-    const coney_field properties[] = {{CONEY_STR_INIT("ship"), coney_value_string(CONEY_STR("nellie"))}};
-    char name[80];
-    fresh_name(name, sizeof name, "named");
-    scene.options.name = name;
-    scene.options.client_properties = properties;
-    scene.options.client_property_count = 1;
-    scene.options.heartbeat = 7 * CONEY_SECOND;
-    scene.options.frame_max = 512 * CONEY_KIB;
-    scene_open(&scene, node.uri);
-    coney_stream_producer *producer = scene_producer(&scene, NULL, NULL);
-    char *connections =
-        node_ctl(&node, "rabbitmq-streams -q list_stream_connections client_properties heartbeat frame_max --formatter json");
-    char expected[120];
-    snprintf(expected, sizeof expected, "%s-control", name);
-    assert_says(connections, expected);
-    snprintf(expected, sizeof expected, "%s-publish", name);
-    assert_says(connections, expected);
-    assert_says(connections, "nellie");
-    assert_says(connections, "\"heartbeat\":7");
-    assert_says(connections, "\"frame_max\":524288");
-    free(connections);
-    producer_close(&producer);
-    scene_down(&scene);
-}
-
 int main(void)
 {
     if (!node_shared(&node))
@@ -427,7 +395,6 @@ int main(void)
         cmocka_unit_test(the_port_of_amqp_is_recognised),
         cmocka_unit_test(a_port_where_nothing_listens_is_named),
         cmocka_unit_test(SB_88_the_first_address_that_answers_serves),
-        cmocka_unit_test(connections_show_their_name_purpose_and_properties),
     };
     return run_tests(tests);
 }

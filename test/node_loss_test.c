@@ -1,4 +1,5 @@
-/* Losses on a node of our own that keeps running: connections closed, the node frozen, streams deleted, the plugin gone. */
+/* Losses on a node of our own that keeps running: connections closed, the node frozen, streams deleted, the plugin gone; and how
+ * connections show there. */
 #define _GNU_SOURCE
 #include "scene.h"
 #include "traffic.h"
@@ -166,11 +167,45 @@ static void a_node_without_the_stream_plugin_is_told_and_recovered_from(void **s
     scene_down(&scene);
 }
 
+/* What the broker knows of us ------------------------------------------------------------------------------------- */
+
+/* On the shared node the list would break connections of other tests: a broker that is asked about one in its log-in ends it. */
+static void connections_show_their_name_purpose_and_properties(void **state)
+{
+    (void)state;
+    struct scene scene;
+    scene_set(&scene);
+    const coney_field properties[] = {{CONEY_STR_INIT("ship"), coney_value_string(CONEY_STR("nellie"))}};
+    char name[80];
+    fresh_name(name, sizeof name, "named");
+    scene.options.name = name;
+    scene.options.client_properties = properties;
+    scene.options.client_property_count = 1;
+    scene.options.heartbeat = 7 * CONEY_SECOND;
+    scene.options.frame_max = 512 * CONEY_KIB;
+    scene_open(&scene, node.uri);
+    coney_stream_producer *producer = scene_producer(&scene, NULL, NULL);
+    char *connections =
+        node_ctl(&node, "rabbitmq-streams -q list_stream_connections client_properties heartbeat frame_max --formatter json");
+    char expected[120];
+    snprintf(expected, sizeof expected, "%s-control", name);
+    assert_says(connections, expected);
+    snprintf(expected, sizeof expected, "%s-publish", name);
+    assert_says(connections, expected);
+    assert_says(connections, "nellie");
+    assert_says(connections, "\"heartbeat\":7");
+    assert_says(connections, "\"frame_max\":524288");
+    free(connections);
+    producer_close(&producer);
+    scene_down(&scene);
+}
+
 int main(void)
 {
     if (!node_start(&node, "loss", ""))
         return 77;
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(connections_show_their_name_purpose_and_properties),
         cmocka_unit_test(connections_that_the_broker_closes_are_made_again),
         cmocka_unit_test_teardown(SB_75_a_frozen_node_is_noticed_by_its_missing_heartbeats, unfreeze),
         cmocka_unit_test(heartbeats_keep_an_idle_connection),
