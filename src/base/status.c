@@ -46,7 +46,6 @@ static const struct entry entries[] = {
            "the message could not be routed and was returned: check the exchange, the routing key and the bindings"),
     STATUS(CONEY_EUNKNOWN, "the message may or may not be stored: send it again where a duplicate does no harm"),
     STATUS(CONEY_ELIMIT, "the process is out of descriptors, threads or another bounded resource: raise the limit (ulimit -n)"),
-    STATUS(CONEY_ESYSTEM, "the operating system refused something: the call's text has its words"),
 };
 
 static const struct entry *entry_of(coney_status status)
