@@ -325,6 +325,25 @@ static void SB_87_a_single_node_on_this_machine_is_reached_at_the_address_that_w
     stage_down(&stage);
 }
 
+static void a_broker_that_cuts_at_every_publish_is_not_hammered(void **state)
+{
+    (void)state;
+    struct stage stage;
+    struct outcomes outcomes = {0};
+    stage_up(&stage);
+    coney_stream_producer *producer = stage_producer(&stage, "s", &outcomes, NULL);
+    peer_cut_at(stage.peer, STREAM_PUBLISH, PEER_EVERY, PEER_RST);
+    stage_send(producer, 0, 1);
+    assert_false(outcomes_reach(&outcomes, 1, 1000));
+    assert_true(events_count(&stage.events, CONEY_EVENT_RECOVERED) < 40); /* at 10 ms, 20, 40, 80, then every 100 */
+    peer_by_default(stage.peer, STREAM_PUBLISH);
+    outcomes_wait(&outcomes, 1);
+    assert_int_equal(outcomes_with(&outcomes, CONEY_OK), 1);
+    producer_close(&producer);
+    stage_down(&stage);
+    outcomes_free(&outcomes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -339,6 +358,7 @@ int main(void)
         cmocka_unit_test(SB_87_the_address_resolver_is_asked_and_obeyed_also_in_recovery),
         cmocka_unit_test(SB_87_without_a_resolver_the_error_names_the_address_and_the_way_out),
         cmocka_unit_test(SB_87_a_single_node_on_this_machine_is_reached_at_the_address_that_was_configured),
+        cmocka_unit_test(a_broker_that_cuts_at_every_publish_is_not_hammered),
     };
     return run_tests(tests);
 }

@@ -270,7 +270,9 @@ void member_active(struct member *member)
     member->opening = NULL;
     member->opened = true;
     member->state = MEMBER_ACTIVE;
-    backoff_reset(&member->backoff);
+    member->active_at = time_now();
+    if (first)
+        backoff_reset(&member->backoff);
     if (!first) {
         counter_add(&member->reconnects, 1);
         env_event(env,
@@ -336,7 +338,10 @@ static void wait_and_try(struct member *member, enum member_state was, coney_sta
 {
     struct coney_stream_env *env = member->env;
     bool lost = was == MEMBER_ACTIVE;
-    uint32_t attempt = member->backoff.attempts;
+    bool held = lost && time_now() - member->active_at >= env->settings.recovery_delay;
+    if (held) /* what is lost again and again as soon as it works is not tried without a pause */
+        backoff_reset(&member->backoff);
+    uint32_t attempt = lost ? 0 : member->backoff.attempts;
     if (lost && status == CONEY_EPROTOCOL)
         (void)backoff_next(&member->backoff); /* what was refused comes again: not at once */
     int64_t delay = backoff_next(&member->backoff);

@@ -48,7 +48,8 @@ struct member {
     bool keep_trying;          /* a failed open, or a missing stream, is tried again */
     struct op *opening;
     struct timer retry;
-    struct backoff backoff;
+    int64_t active_at;      /* when it last got its place */
+    struct backoff backoff; /* since a place that held, or the opening */
     _Atomic uint32_t refs;
     counter reconnects;
 };
