@@ -41,7 +41,9 @@ static coney_status wait_run(struct coney_stream_producer *producer, coney_bytes
         return op_refuse(call, CONEY_EINVAL, "the producer is NULL: it was never opened, or is closed");
     if (producer->fork != fork_generation())
         return op_refuse(call, CONEY_EFORKED, "%s", coney_status_text(CONEY_EFORKED));
-    struct wait_op *wait = body.len <= UINT32_MAX ? calloc(1, sizeof *wait + body.len) : NULL;
+    if (body.len > UINT32_MAX)
+        return op_refuse(call, CONEY_ETOOBIG, "a body of %zu bytes fits no frame", body.len);
+    struct wait_op *wait = calloc(1, sizeof *wait + body.len);
     if (wait == NULL)
         return op_refuse(call, CONEY_ENOMEM, "%s", coney_status_text(CONEY_ENOMEM));
     op_init(&wait->op, producer->member.env->loop, begin, wait_abandon, wait_free);
