@@ -169,7 +169,7 @@ static int run(struct latency *l)
     if (code == EXIT_DONE) {
         code = measure(l);
         sending_flush(l->producer, PATIENCE);
-        coney_stream_producer_close(&l->producer, NULL);
+        coney_stream_producer_close(&l->producer, &(coney_call){.deadline = stop_patience()});
         drain(l);
         report(l);
         if (l->settings->json)
@@ -179,8 +179,8 @@ static int run(struct latency *l)
         if (account(l) != EXIT_DONE)
             code = EXIT_FAILED;
     }
-    coney_stream_producer_close(&l->producer, NULL);
-    coney_stream_consumer_close(&l->consumer, NULL);
+    coney_stream_producer_close(&l->producer, &(coney_call){.deadline = stop_patience()});
+    coney_stream_consumer_close(&l->consumer, &(coney_call){.deadline = stop_patience()});
     return code;
 }
 

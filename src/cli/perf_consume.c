@@ -49,5 +49,5 @@ int perf_consumer_open(struct perf_consumer *c, struct perf *perf, uint64_t quot
 
 void perf_consumer_end(struct perf_consumer *c)
 {
-    coney_stream_consumer_close(&c->consumer, NULL);
+    coney_stream_consumer_close(&c->consumer, &(coney_call){.deadline = stop_patience()});
 }

@@ -122,7 +122,7 @@ static void *publisher_main(void *ctx)
                  coney_status_text(status));
         p->failed = true;
     }
-    coney_stream_producer_flush(p->producer, NULL);
+    coney_stream_producer_flush(p->producer, &(coney_call){.deadline = stop_patience()});
     p->confirmed_at = clock_now();
     if (atomic_fetch_sub(&p->perf->publishers_left, 1) == 1 || p->failed)
         stop_ask();
@@ -161,7 +161,7 @@ int perf_publisher_start(struct perf_publisher *p)
 
 void perf_publisher_end(struct perf_publisher *p)
 {
-    coney_stream_producer_close(&p->producer, NULL);
+    coney_stream_producer_close(&p->producer, &(coney_call){.deadline = stop_patience()});
     free(p->body);
     free(p->stamped);
 }

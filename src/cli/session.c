@@ -93,9 +93,9 @@ int session_stream(struct session *s, const char *purpose)
 
 int session_close(struct session *s, int code)
 {
-    coney_call call = {0};
+    coney_call call = {.deadline = stop_patience()};
     if (s->own[0] != '\0' && coney_stream_delete(s->env, s->own, &call) != CONEY_OK)
         code = complain(code == EXIT_DONE ? EXIT_FAILED : code, "stream '%s' remains: %s", s->own, call.text);
-    coney_stream_env_close(&s->env, NULL);
+    coney_stream_env_close(&s->env, &(coney_call){.deadline = stop_patience()});
     return code == EXIT_DONE && atomic_load(&s->lost) ? EXIT_FAILED : code;
 }

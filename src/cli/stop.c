@@ -11,7 +11,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#define PATIENCE INT64_C(5000000000)
+#define LEAST_PATIENCE INT64_C(100000000)
+
 static atomic_bool asked;
+static _Atomic int64_t interrupted_at; /* 0 = no signal came */
 static int event = -1;
 
 void stop_ask(void)
@@ -26,6 +30,7 @@ static void on_signal(int number)
 {
     (void)number;
     int kept = errno;
+    atomic_store(&interrupted_at, clock_now());
     stop_ask();
     errno = kept;
 }
@@ -46,6 +51,15 @@ bool stop_watch(void)
 bool stop_asked(void)
 {
     return atomic_load_explicit(&asked, memory_order_acquire);
+}
+
+int64_t stop_patience(void)
+{
+    int64_t since = atomic_load(&interrupted_at);
+    if (since == 0)
+        return 0;
+    int64_t left = since + PATIENCE - clock_now();
+    return left > LEAST_PATIENCE ? left : LEAST_PATIENCE;
 }
 
 bool stop_wait(int64_t deadline)

@@ -17,6 +17,10 @@ void stop_ask(void);
 /* Any thread; costs a load. */
 bool stop_asked(void);
 
+/* The deadline for each call with which a run ends, in nanoseconds: 0 = the usual one, until a signal came. From then on what is left of five
+ * seconds for all of them together, so that a broker that stands still does not keep who pressed Ctrl-C waiting. */
+int64_t stop_patience(void);
+
 /* Waits until the clock (clock.h) shows `deadline`, INT64_MAX = for ever, or the end is asked for: then true. */
 bool stop_wait(int64_t deadline);
 

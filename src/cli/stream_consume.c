@@ -99,7 +99,7 @@ static int consume(struct consume *c)
     if (c->consumer == NULL)
         return complain(EXIT_FAILED, "%s", call.text);
     wait(c);
-    coney_stream_consumer_close(&c->consumer, NULL);
+    coney_stream_consumer_close(&c->consumer, &(coney_call){.deadline = stop_patience()});
     if (c->settings->verbose)
         complain(0, "%" PRIu64 " messages were written", atomic_load(&c->written));
     if (c->settings->name == NULL || c->next_offset == 0)

@@ -81,7 +81,7 @@ static int publish(struct publish *p, int fd)
         return complain(EXIT_FAILED, "%s", call.text);
     int code = send_all(p, fd);
     sending_flush(p->producer, p->settings->timeout);
-    coney_stream_producer_close(&p->producer, NULL);
+    coney_stream_producer_close(&p->producer, &(coney_call){.deadline = stop_patience()});
     uint64_t confirmed = atomic_load(&p->outcomes.confirmed);
     if (p->settings->verbose)
         complain(0, "%" PRIu64 " of %" PRIu64 " messages were confirmed", confirmed, p->sent);
