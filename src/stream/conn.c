@@ -462,10 +462,6 @@ void conn_fail(struct conn *conn, coney_status status, uint32_t code, const char
         env->idle = NULL;
     count_bytes(conn);
     link_close(&conn->link, true);
-    for (struct list *at = list_take(&conn->ready); at != NULL;)
-        at = list_take(&conn->ready);
-    for (struct list *at = list_take(&conn->flying); at != NULL;)
-        at = list_take(&conn->flying);
     tell_end(conn, was, status, code, copy);
     requests_fail(&conn->request_order, status, copy);
     while (!list_empty(&conn->members)) {

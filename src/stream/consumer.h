@@ -139,6 +139,9 @@ void consumer_stop_here(const struct coney_stream_env *env);
 /* deliver.c: one portion of work: the run of the lane. */
 bool consumer_run(struct lane *lane);
 
+/* deliver.c: gives the blocks of the queue back; with the lock held, or when nothing of the lane runs any more. */
+void consumer_drop_queue(struct coney_stream_consumer *consumer);
+
 /* deliver.c: gives the queue's and the lane's blocks back. Nothing of the lane runs any more. */
 void consumer_drop_received(struct coney_stream_consumer *consumer);
 

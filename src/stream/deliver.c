@@ -374,12 +374,17 @@ bool consumer_run(struct lane *lane)
     return false;
 }
 
+void consumer_drop_queue(struct coney_stream_consumer *consumer)
+{
+    while (consumer->queue_head != consumer->queue_tail)
+        block_unref(consumer->queue[consumer->queue_head++ & (consumer->queue_cap - 1)].block);
+}
+
 void consumer_drop_received(struct coney_stream_consumer *consumer)
 {
     if (consumer->has_current)
         block_unref(consumer->current.block);
     consumer->has_current = false;
     consumer->has_message = false;
-    while (consumer->queue_head != consumer->queue_tail)
-        block_unref(consumer->queue[consumer->queue_head++ & (consumer->queue_cap - 1)].block);
+    consumer_drop_queue(consumer);
 }

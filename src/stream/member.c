@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "base/time.h"
+#include "stream/metadata.h"
 
 #include <stdlib.h>
 
@@ -119,21 +120,6 @@ void member_conn_down(struct member *member, coney_status status, uint32_t code,
 
 /* Locating -------------------------------------------------------------------------------------------------------- */
 
-static bool broker_by_index(struct stream_list brokers, uint16_t index, struct node *node)
-{
-    struct list_iter it = list_iter_of(brokers);
-    struct stream_broker broker;
-    while (list_next_broker(&it, &broker)) {
-        if (broker.index != index || broker.host.len == 0 || broker.host.len >= HOST_CAP || broker.port == 0 ||
-            broker.port > UINT16_MAX)
-            continue;
-        text_from_wire(node->host, sizeof node->host, broker.host);
-        node->port = (uint16_t)broker.port;
-        return true;
-    }
-    return false;
-}
-
 /* One replica by chance, so that consumers spread and spare the leader, which is `node` and one of them when `seen` is 1. */
 static bool pick_replica(struct coney_stream_env *env, const struct stream_metadata_answer *answer, struct stream_list replicas,
                          uint64_t seen, struct node *node)
@@ -142,7 +128,7 @@ static bool pick_replica(struct coney_stream_env *env, const struct stream_metad
     uint16_t index;
     struct node candidate;
     while (list_next_index(&it, &index))
-        if (broker_by_index(answer->brokers, index, &candidate) && backoff_random(&env->random) % ++seen == 0)
+        if (metadata_node(answer, index, &candidate) && backoff_random(&env->random) % ++seen == 0)
             *node = candidate;
     return seen > 0;
 }
@@ -150,7 +136,7 @@ static bool pick_replica(struct coney_stream_env *env, const struct stream_metad
 static void placed(struct member *member, const struct stream_metadata_answer *answer, const struct stream_placement *placement)
 {
     struct node node;
-    bool found = placement->leader != STREAM_NO_NODE && broker_by_index(answer->brokers, placement->leader, &node);
+    bool found = placement->leader != STREAM_NO_NODE && metadata_node(answer, placement->leader, &node);
     bool spare_leader = member->backoff.attempts <= 1; /* not when a replica may just have failed */
     if (member->kind->purpose == PURPOSE_CONSUME)
         found |= pick_replica(member->env, answer, placement->replicas, found && !spare_leader, &node);
@@ -193,29 +179,22 @@ static void located(void *ctx, coney_status status, const struct stream_frame *a
         member_failed(member, status, answer != NULL ? answer->code : 0, text, false);
         return;
     }
-    struct list_iter it = list_iter_of(answer->metadata_answer.streams);
     struct stream_placement placement;
-    while (list_next_placement(&it, &placement)) {
-        if (!bytes_equal(placement.stream, coney_bytes_str(member->stream)))
-            continue;
-        if (placement.code == STREAM_CODE_OK)
-            placed(member, &answer->metadata_answer, &placement);
-        else
-            member_refused(member, placement.code);
-        return;
-    }
-    member_refused(member, STREAM_CODE_STREAM_NOT_AVAILABLE);
+    if (!metadata_find(&answer->metadata_answer, member->stream, &placement))
+        member_refused(member, STREAM_CODE_STREAM_NOT_AVAILABLE);
+    else if (placement.code == STREAM_CODE_OK)
+        placed(member, &answer->metadata_answer, &placement);
+    else
+        member_refused(member, placement.code);
 }
 
 static void locate(struct member *member)
 {
     struct coney_stream_env *env = member->env;
-    uint8_t room[STREAM_REFERENCE_MAX + 8];
-    struct list_writer list = list_begin(room, sizeof room);
-    list_add_string(&list, coney_bytes_str(member->stream));
-    struct stream_frame frame = {.key = STREAM_METADATA};
+    uint8_t room[METADATA_ROOM];
+    struct stream_frame frame;
     member->state = MEMBER_LOCATING;
-    if (!list_end(&list, &frame.metadata.streams) ||
+    if (!metadata_ask(&frame, room, member->stream) ||
         !control_request(env, &frame, time_after(time_now(), env->settings.call_deadline), located, member))
         member_failed(member, CONEY_ENOMEM, 0, coney_status_text(CONEY_ENOMEM), false);
 }

@@ -1,7 +1,7 @@
 /* streams.c: streams as things to create, delete and ask about: one request on the control connection each. */
 #include "base/text.h"
 #include "base/time.h"
-#include "stream/conn.h"
+#include "stream/metadata.h"
 
 #include <stdlib.h>
 
@@ -226,33 +226,20 @@ coney_status coney_stream_delete(coney_stream_env *env, const char *stream, cone
 
 /* Metadata -------------------------------------------------------------------------------------------------------- */
 
-static bool find_placement(const struct admin_op *admin, const struct stream_frame *answer, struct stream_placement *placement)
+static bool read_node(const struct stream_frame *answer, uint16_t index, coney_stream_node *to)
 {
-    struct list_iter it = list_iter_of(answer->metadata_answer.streams);
-    while (list_next_placement(&it, placement))
-        if (bytes_equal(placement->stream, stream_of(admin)))
-            return true;
-    return false;
-}
-
-static bool node_by_index(const struct stream_frame *answer, uint16_t index, coney_stream_node *node)
-{
-    struct list_iter it = list_iter_of(answer->metadata_answer.brokers);
-    struct stream_broker broker;
-    while (list_next_broker(&it, &broker)) {
-        if (broker.index != index || broker.port > UINT16_MAX)
-            continue;
-        text_from_wire(node->host, sizeof node->host, broker.host);
-        node->port = (uint16_t)broker.port;
-        return true;
-    }
-    return false;
+    struct node node;
+    if (!metadata_node(&answer->metadata_answer, index, &node))
+        return false;
+    text_print(to->host, sizeof to->host, "%s", node.host);
+    to->port = node.port;
+    return true;
 }
 
 static void take_metadata(struct admin_op *admin, const struct stream_frame *answer)
 {
     struct stream_placement placement;
-    if (!find_placement(admin, answer, &placement)) {
+    if (!metadata_find(&answer->metadata_answer, admin->stream, &placement)) {
         end_with_code(admin, STREAM_CODE_STREAM_NOT_AVAILABLE);
         return;
     }
@@ -262,11 +249,11 @@ static void take_metadata(struct admin_op *admin, const struct stream_frame *ans
     }
     coney_stream_metadata *metadata = admin->metadata;
     *metadata = (coney_stream_metadata){0};
-    node_by_index(answer, placement.leader, &metadata->leader);
+    read_node(answer, placement.leader, &metadata->leader);
     struct list_iter it = list_iter_of(placement.replicas);
     uint16_t index;
     while (metadata->replica_count < CONEY_STREAM_REPLICAS && list_next_index(&it, &index))
-        if (node_by_index(answer, index, &metadata->replicas[metadata->replica_count]))
+        if (read_node(answer, index, &metadata->replicas[metadata->replica_count]))
             metadata->replica_count++;
     op_end(&admin->op, CONEY_OK, 0, metadata->replica_count, NULL);
 }
@@ -274,7 +261,8 @@ static void take_metadata(struct admin_op *admin, const struct stream_frame *ans
 static void take_existence(struct admin_op *admin, const struct stream_frame *answer)
 {
     struct stream_placement placement;
-    uint16_t code = find_placement(admin, answer, &placement) ? placement.code : STREAM_CODE_STREAM_DOES_NOT_EXIST;
+    bool found = metadata_find(&answer->metadata_answer, admin->stream, &placement);
+    uint16_t code = found ? placement.code : STREAM_CODE_STREAM_DOES_NOT_EXIST;
     bool known = code == STREAM_CODE_OK || code == STREAM_CODE_STREAM_NOT_AVAILABLE;
     if (known || code == STREAM_CODE_STREAM_DOES_NOT_EXIST)
         op_end(&admin->op, CONEY_OK, 0, known, NULL);
@@ -284,10 +272,7 @@ static void take_existence(struct admin_op *admin, const struct stream_frame *an
 
 static void ask_metadata(struct admin_op *admin)
 {
-    struct list_writer list = list_begin(admin->arguments, sizeof admin->arguments);
-    list_add_string(&list, stream_of(admin));
-    admin->request = (struct stream_frame){.key = STREAM_METADATA};
-    list_end(&list, &admin->request.metadata.streams);
+    metadata_ask(&admin->request, admin->arguments, admin->stream);
 }
 
 coney_status coney_stream_exists(coney_stream_env *env, const char *stream, coney_call *call)

@@ -164,26 +164,19 @@ static void tell_unreadable(struct coney_stream_consumer *consumer)
                   (unsigned long long)count, stream, (unsigned long long)offset, why);
 }
 
-static void drop_queue(struct coney_stream_consumer *consumer)
-{
-    lock_acquire(&consumer->lock);
-    while (consumer->queue_head != consumer->queue_tail)
-        block_unref(consumer->queue[consumer->queue_head++ & (consumer->queue_cap - 1)].block);
-    consumer->broken = NULL;
-    lock_release(&consumer->lock);
-}
-
 /* The chunk is asked for once more, since it may have been damaged on the way; broken again, it is so on disk. */
 static void see_to_broken(struct coney_stream_consumer *consumer)
 {
+    struct member *member = &consumer->member;
     lock_acquire(&consumer->lock);
     const char *field = consumer->broken;
     uint64_t offset = consumer->broken_at;
+    if (field != NULL)
+        consumer_drop_queue(consumer);
+    consumer->broken = NULL;
     lock_release(&consumer->lock);
     if (field == NULL)
         return;
-    struct member *member = &consumer->member;
-    drop_queue(consumer);
     counter_add(&consumer->unreadable_count, 1);
     uint64_t position = atomic_load(&consumer->position);
     consumer->start = (struct stream_offset_spec){.type = STREAM_OFFSET_OFFSET, .value = position > offset ? position : offset};
