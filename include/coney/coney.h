@@ -81,6 +81,7 @@ typedef enum coney_status {
     CONEY_ERETURNED = 26,     /* outcome: the message could not be routed and was returned */
     CONEY_EUNKNOWN = 27,      /* outcome: the message may or may not be stored */
     CONEY_ELIMIT = 28,        /* the process is out of descriptors, threads or another bounded resource */
+    CONEY_ETLS = 29,          /* TLS could not be agreed: a certificate of either side, or a peer that speaks none */
 } coney_status;
 
 /* A sentence that says what the status means and what to do next. Static memory, any thread, never NULL. */

@@ -46,6 +46,8 @@ static const struct entry entries[] = {
            "the message could not be routed and was returned: check the exchange, the routing key and the bindings"),
     STATUS(CONEY_EUNKNOWN, "the message may or may not be stored: send it again where a duplicate does no harm"),
     STATUS(CONEY_ELIMIT, "the process is out of descriptors, threads or another bounded resource: raise the limit (ulimit -n)"),
+    STATUS(CONEY_ETLS,
+           "TLS could not be agreed with the peer: the text says whether a certificate, a name, a version or a port is wrong"),
 };
 
 static const struct entry *entry_of(coney_status status)

@@ -1,7 +1,7 @@
 /* link.h: one connection to one broker node: resolve, connect, read frames, write control bytes and bulk data.
  *
  * Knows no protocol: how long a frame is, the owner says. Belongs to a loop; every function and callback runs on it.
- * The layer for TLS fits between the link and its socket.
+ * With TLS settings every byte goes through TLS, or the link goes down.
  *
  * Reading: bytes go into pool blocks and each whole frame is handed over as a view of its block, which the receiver may keep by
  * block_ref. A frame that does not fit its block moves to a larger one; how much is taken on a size field's word follows from the
@@ -17,6 +17,7 @@
 
 #include "base/pool.h"
 #include "net/loop.h"
+#include "net/tls.h"
 
 #include <sys/uio.h>
 
@@ -30,7 +31,7 @@ struct link_owner {
      * SIZE_MAX: this is no frame; the owner has put a text for link_down into `error`. */
     size_t (*frame_size)(void *ctx, const uint8_t *at, size_t have, char *error, size_t error_cap);
 
-    /* TCP is connected. */
+    /* TCP is connected, and TLS agreed where it was asked for. */
     void (*on_open)(void *ctx);
 
     /* One whole frame, `at` inside `block`. May call anything on the link, link_close included (then nothing follows). */
@@ -43,19 +44,20 @@ struct link_owner {
      * The memory stays untouched until on_written. Not called again before that. */
     size_t (*fill)(void *ctx, struct iovec *slices, size_t cap);
 
-    /* Every byte of the last fill is with the kernel. */
+    /* Every byte of the last fill is with the kernel, or inside TLS. */
     void (*on_written)(void *ctx);
 
     /* It is over, or never began: CONEY_ERESOLVE, CONEY_ECONNECT, CONEY_ETIMEDOUT (connect), CONEY_ELOST (end of file, reset),
-     * CONEY_EPROTOCOL (frame_size said so), CONEY_ELIMIT, CONEY_ENOMEM. Called once, last, and not after link_close. The socket is closed;
-     * slices of an unfinished fill are the owner's again. The owner still calls link_close to free the link. */
+     * CONEY_ETLS, CONEY_EPROTOCOL (frame_size said so), CONEY_ELIMIT, CONEY_ENOMEM. Called once, last, and not after link_close. The
+     * socket is closed; slices of an unfinished fill are the owner's again. The owner still calls link_close to free the link. */
     void (*on_down)(void *ctx, coney_status status, const char *text);
 };
 
 struct link_options {
     const char *host;
     uint16_t port;
-    int64_t connect_timeout; /* nanoseconds for each address that the name resolves to */
+    int64_t connect_timeout;        /* nanoseconds for each address that the name resolves to, TLS included */
+    const struct tls_settings *tls; /* must outlive the link; NULL = plain */
 };
 
 /* Starts connecting; the callbacks come later, never from inside. The host name is copied. All results of the resolver are tried in
@@ -84,7 +86,7 @@ uint64_t link_bytes_out(const struct link *link);
 /* True while bytes wait for the socket: a peer that does not read now. */
 bool link_is_blocked(const struct link *link);
 
-/* True while TCP is connected. */
+/* True from on_open until it is over. */
 bool link_is_open(const struct link *link);
 
 /* "host:port" as it was asked for; for texts. */
