@@ -68,7 +68,7 @@ typedef enum coney_status {
     CONEY_EAUTH = 13,         /* the broker refused the user name, the password or the mechanism */
     CONEY_EVHOST = 14,        /* the virtual host does not exist or the user may not enter it */
     CONEY_EACCESS = 15,       /* the user lacks the permission for this resource */
-    CONEY_ENOTFOUND = 16,     /* no such stream */
+    CONEY_ENOTFOUND = 16,     /* no such stream, queue or exchange */
     CONEY_EEXIST = 17,        /* it exists already, with the same arguments */
     CONEY_EPRECONDITION = 18, /* it exists with other arguments, or the broker does not accept the arguments */
     CONEY_EUNAVAILABLE = 19,  /* it exists but has no leader or replica that can serve it now */
@@ -156,7 +156,10 @@ typedef struct coney_outcome {
     bool unsent;            /* with CONEY_EUNKNOWN: the message never left the process, so it is certainly not stored */
     uint8_t reserved[7];
     const void *internal; /* for coney_outcome_body */
+    const char *text;     /* the broker's words with CONEY_EREFUSED and CONEY_ERETURNED; "" when it sent none */
 } coney_outcome;
+
+typedef void (*coney_outcome_fn)(void *ctx, const coney_outcome *outcome);
 
 /* The body as it was given to send. A view valid until the outcome callback returns; call it only there. */
 CONEY_API coney_bytes coney_outcome_body(const coney_outcome *outcome);
@@ -182,6 +185,22 @@ typedef struct coney_kept coney_kept;
  * first; the memory is freed all the same. CONEY_EFORKED: likewise. */
 CONEY_API coney_status coney_kept_settle(coney_kept **kept, coney_settle how);
 
+/* Credentials ---------------------------------------------------------------------------------------------------- */
+
+/* What a link logs in with. Zeroed before the callback gets it; what it points to must stay valid until the next call for
+ * the same environment, or until the environment is closed. Frozen layout. */
+typedef struct coney_credentials {
+    const char *user;     /* NULL: the URI's */
+    const char *password; /* or an OAuth 2 token */
+    int64_t
+        valid_for; /* nanoseconds; after four fifths of it new ones are asked for and given to the open links; 0 = for ever */
+    uint64_t reserved[4];
+} coney_credentials;
+
+/* Fills *credentials; anything but CONEY_OK fails the log-in or the renewal with that status, which is tried again with the
+ * usual pauses. Runs on a thread of its own, one at a time for an environment, so it may block: on a request for a token, for instance. */
+typedef coney_status (*coney_credentials_fn)(void *ctx, coney_credentials *credentials);
+
 /* Events and the log --------------------------------------------------------------------------------------------- */
 
 typedef enum coney_event_type {
@@ -197,6 +216,18 @@ typedef enum coney_event_type {
     CONEY_EVENT_UNREADABLE_ENTRY = 10,  /* an entry cannot be read (compressed, damaged); `offset` */
     CONEY_EVENT_OFFSET_NOT_STORED = 11, /* an offset could not be stored; it is tried again; `offset` */
     CONEY_EVENT_SERVER_CLOSE = 12,      /* the broker asked to close a link; `code`, and its words in `text` */
+    CONEY_EVENT_CHANNEL_CLOSED = 13,    /* the broker closed a channel, which costs its own user only; `code`, `name` */
+    CONEY_EVENT_CONSUMER_CANCELED =
+        14,                     /* the broker ended a consumer: its queue died, moves, or the right to it is gone; `name` */
+    CONEY_EVENT_BLOCKED = 15,   /* the broker is short of memory or disk and takes no publishes from this link; `node` */
+    CONEY_EVENT_UNBLOCKED = 16, /* it takes them again; `node` */
+    CONEY_EVENT_TOPOLOGY_FAILED =
+        17,                         /* an exchange, queue or binding could not be declared again; tried again; `name`, `code` */
+    CONEY_EVENT_QUEUE_RENAMED = 18, /* a queue that the broker names has another name after recovery: `name` */
+    CONEY_EVENT_RETURNED = 19,      /* an unroutable message came back that has no outcome any more (`.unconfirmed`); `code` */
+    CONEY_EVENT_SECRET_RENEWED = 20, /* a link took the new password or token; `node` */
+    CONEY_EVENT_SECRET_REFUSED = 21, /* it did not, or none could be had; tried again; `node`, `status`, `code` */
+    CONEY_EVENT_NOT_SETTLED = 22,    /* a settlement had no effect: nothing but ack is possible with `.no_ack`; `name` */
 } coney_event_type;
 
 /* One step that the library took by itself. Handed to the environment's on_event on the loop; must be short.
@@ -209,9 +240,9 @@ typedef struct coney_event {
     int64_t delay;      /* nanoseconds until the next attempt */
     uint64_t offset;    /* stream offset, for the events that have one */
     const char *node;   /* "host:port", or "" */
-    const char *name;   /* the stream, or "" */
+    const char *name;   /* the stream, queue or exchange, or "" */
     const char *text;   /* the whole of it as one sentence */
-    const void *handle; /* the producer or consumer that it is about, or NULL */
+    const void *handle; /* the producer, publisher or consumer that it is about, or NULL */
 } coney_event;
 
 /* "recovering", "recovered" …: for logs. Static memory, never NULL. */

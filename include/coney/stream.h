@@ -179,8 +179,6 @@ CONEY_API coney_status coney_stream_query_publishing_id(coney_stream_env *env, c
 
 /* Producer ------------------------------------------------------------------------------------------------------- */
 
-typedef void (*coney_outcome_fn)(void *ctx, const coney_outcome *outcome);
-
 typedef struct coney_stream_producer_options {
     const char *name; /* turns de-duplication on: the broker drops ids that it has seen under this name; at most 255 bytes */
     coney_outcome_fn on_outcome;    /* once for each accepted message, on the loop */
