@@ -1,4 +1,4 @@
-/* coney/value.h: one typed value, for the maps of AMQP 1.0 messages and for whatever else the broker types.
+/* coney/value.h: one typed value, for the maps of AMQP 1.0 messages and for the field tables of AMQP 0-9-1.
  *
  *     uint8_t memory[256];
  *     coney_builder b;
@@ -40,7 +40,7 @@ typedef enum coney_value_type {
     CONEY_VALUE_CHAR = 12,      /* as.u64: a Unicode code point, not checked */
     CONEY_VALUE_TIMESTAMP = 13, /* as.i64: milliseconds since 1970, negative before */
     CONEY_VALUE_UUID = 14,      /* as.bytes: 16 bytes */
-    CONEY_VALUE_DECIMAL = 15,   /* as.bytes: as on the wire; AMQP 1.0: 4, 8 or 16 bytes */
+    CONEY_VALUE_DECIMAL = 15,   /* as.bytes: as on the wire; AMQP 1.0: 4, 8 or 16 bytes; 0-9-1: u8 scale, u32 number */
     CONEY_VALUE_BINARY = 16,    /* as.bytes */
     CONEY_VALUE_STRING = 17,    /* as.bytes: UTF-8, not checked, not terminated */
     CONEY_VALUE_SYMBOL = 18,    /* as.bytes: ASCII, not checked, not terminated */
@@ -50,10 +50,16 @@ typedef enum coney_value_type {
     CONEY_VALUE_DESCRIBED = 22, /* elements: the descriptor, then the value */
 } coney_value_type;
 
+/* How compound values and decimals are encoded. A value of one encoding cannot stand inside one of the other. */
+typedef enum coney_value_encoding {
+    CONEY_ENCODING_AMQP10 = 0,
+    CONEY_ENCODING_AMQP091 = 1, /* tables are maps, arrays are lists; see coney_builder_init_table */
+} coney_value_encoding;
+
 /* Zero is null. The layout is frozen. */
 typedef struct coney_value {
     uint8_t type;     /* a coney_value_type */
-    uint8_t encoding; /* compound: how its bytes are encoded; 0: AMQP 1.0 */
+    uint8_t encoding; /* compound, decimal: a coney_value_encoding */
     uint8_t depth;    /* compound values in which this one stands; those of a user's own making: 0 */
     uint8_t reserved; /* zero */
     uint32_t count;   /* compound: its elements; a map has two for each entry */
@@ -279,6 +285,8 @@ typedef struct coney_builder {
     size_t needed; /* the most bytes in use so far, counted on past `cap` */
     uint32_t status;
     uint32_t depth; /* compound values that are open */
+    const void *encoding;
+    const char *error; /* after CONEY_EINVAL the type of the value that was refused, or "key"; else NULL. Static memory */
     struct {
         size_t start;
         uint32_t count;
@@ -288,6 +296,12 @@ typedef struct coney_builder {
 
 /* Starts over, on `cap` bytes that the builder borrows. `memory` may be NULL when `cap` is 0: that measures. */
 CONEY_API void coney_builder_init(coney_builder *builder, void *memory, size_t cap);
+
+/* The same for a field table of AMQP 0-9-1: arguments of a queue, headers of a message. The outermost value must be a map. Keys
+ * are strings of up to 255 bytes. Every number keeps its type, but for a u64, which goes as an i64 and must fit one; a
+ * timestamp goes in whole seconds; a list goes as an array. What the wire does not have is refused: char, uuid, symbol, and
+ * values encoded for AMQP 1.0. */
+CONEY_API void coney_builder_init_table(coney_builder *builder, void *memory, size_t cap);
 
 /* Opens a list or a map (CONEY_VALUE_LIST, CONEY_VALUE_MAP) as the next element; anything else is CONEY_EINVAL. */
 CONEY_API void coney_builder_begin(coney_builder *builder, coney_value_type type);
