@@ -1,0 +1,52 @@
+/* conn.h: one AMQP connection of an environment: log in, channels by their number, blocked and unblocked, the publishers' writes.
+ *
+ * A connection serves one purpose: publishing, consuming, or requests (topology, get, raw channels), so that a broker that stops reading a
+ * publisher holds up no ack. It is core's struct conn with AMQP's parts behind it. Everything here is on the loop.
+ *
+ * What arrives is taken in units: a method frame, or a method with its whole content where that stands in one piece (proto/amqp091/content.h);
+ * so a delivery is one view of the receive block. A content that comes in several body frames, or between frames of other channels, is put
+ * together in a block of its channel's, in the same form.
+ */
+#ifndef CONEY_AMQP_CONN_H
+#define CONEY_AMQP_CONN_H
+
+#include "amqp/env.h"
+#include "core/conn.h"
+#include "proto/amqp091/codec.h"
+
+struct channel;
+
+struct amqp_conn {
+    struct conn conn;
+    uint16_t channel_max;      /* negotiated: the highest number */
+    struct channel **channels; /* by number; grows with the highest in use */
+    size_t channel_cap;
+    size_t channel_count;
+    uint16_t number_next; /* goes round, so that a number rests before it is used again */
+    bool blocked;         /* publishes are held back, control bytes go */
+    unsigned pins;        /* exclusive queues and loans that live on it: it stays open without members */
+    struct list idle;     /* open channels that nobody uses: loan.h */
+};
+
+static inline struct amqp_conn *amqp_conn_of(struct conn *conn)
+{
+    return container_of(conn, struct amqp_conn, conn);
+}
+
+extern const struct conn_kind amqp_conn_kind;
+
+/* Sends a method on `channel` (0: the connection's own) that has no content, as control bytes. False: it has no form on the wire (a name over
+ * 255 bytes, a frame over frame_max: C05), and nothing was sent. */
+bool amqp_conn_send(struct amqp_conn *conn, uint16_t channel, const struct amqp_method *method);
+
+/* The connection cannot go on: the broker did what the protocol does not allow. `field` names what. */
+void amqp_conn_protocol_error(struct amqp_conn *conn, const char *field);
+
+/* Something that kept a connection without members open has left it. */
+void amqp_conn_unpin(struct amqp_conn *conn);
+
+/* handshake.c: the log-in. */
+void amqp_login(struct conn *conn);
+void amqp_login_method(struct amqp_conn *conn, const struct amqp_method *method);
+
+#endif

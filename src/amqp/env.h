@@ -1,0 +1,40 @@
+/* env.h: the inside of coney_amqp: what all connections, publishers and consumers of an AMQP environment share.
+ *
+ * All of it belongs to the environment's loop, except what says otherwise.
+ */
+#ifndef CONEY_AMQP_ENV_H
+#define CONEY_AMQP_ENV_H
+
+#include "amqp/topology.h"
+#include "core/round.h"
+
+#include <coney/amqp.h>
+
+struct coney_amqp {
+    struct env env;
+    int64_t channel_max; /* that we offer; 0 = what the broker allows */
+    size_t max_message;  /* of the largest body accepted */
+    struct topology topology;
+    struct round rounds[3];    /* by purpose: each dials the addresses for its connections */
+    struct list loans_waiting; /* loan.h: for a connection */
+    counter blocked;
+    counter channels;
+    counter publishers;
+    counter publishers_active;
+    counter consumers;
+    counter consumers_active;
+};
+
+static inline struct coney_amqp *amqp_of(struct env *env)
+{
+    return container_of(env, struct coney_amqp, env);
+}
+
+/* A reply code as a status: 404 CONEY_ENOTFOUND, 403 CONEY_EACCESS, 406 CONEY_EPRECONDITION, 405 CONEY_EUNAVAILABLE, 320 CONEY_ELOST,
+ * 530 at connection.open CONEY_EVHOST (the handshake says so itself), others CONEY_EBROKER; 0 CONEY_OK. */
+coney_status amqp_status_of_code(uint16_t code);
+
+/* CONEY_OK, or CONEY_EINVAL with a text: a name, key or tag of at most 255 bytes (`what`: "queue", "routing key" …). NULL counts as empty. */
+coney_status amqp_name_check(const char *what, const char *name, coney_call *call);
+
+#endif

@@ -1,0 +1,37 @@
+/* loan.h: an open channel for somebody who is no member: a topology call, coney_amqp_get, a transaction, a raw channel.
+ *
+ * A loan waits for a connection of its purpose (a round over the addresses begins when there is none), takes an idle channel or opens one, and
+ * gives it back for the next when nothing is left open on it. Everything here is on the loop.
+ */
+#ifndef CONEY_AMQP_LOAN_H
+#define CONEY_AMQP_LOAN_H
+
+#include "amqp/channel.h"
+
+struct loan {
+    struct coney_amqp *amqp;
+    enum purpose purpose;
+    struct channel *channel; /* once it is ready */
+    struct list waiting;     /* for its connection */
+    struct task task;
+
+    /* loan->channel is open. Never from inside loan_start. */
+    void (*ready)(struct loan *loan);
+
+    /* No connection could be made (CONEY_ECONNECT …: `text` lists what each address said), or no channel is free; later: the broker closed the
+     * channel, or the connection was lost. The loan is over; requests on the channel were answered before. Never from inside loan_start. */
+    void (*failed)(struct loan *loan, coney_status status, uint16_t code, const char *text);
+
+    /* What arrives besides answers; may be NULL: it is dropped. */
+    void (*content)(struct loan *loan, struct block *block, const uint8_t *at, size_t len, const struct amqp_unit *unit);
+    void (*method)(struct loan *loan, const struct amqp_method *method);
+};
+
+/* Begins. `conn`: that very connection (it is ready); NULL: one of the purpose. The callbacks were set before. */
+void loan_start(struct loan *loan, struct coney_amqp *amqp, enum purpose purpose, struct amqp_conn *conn);
+
+/* Ends it from any state; no callback comes any more. `clean`: nothing is open on the channel (no consumer, no unsettled delivery, no confirm or
+ * tx mode, no request under way), so that the next may have it; otherwise it is closed. Harmless when it is over. */
+void loan_end(struct loan *loan, bool clean);
+
+#endif
