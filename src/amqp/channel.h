@@ -19,8 +19,9 @@ struct channel_owner {
     /* open-ok has come. */
     void (*opened)(void *ctx);
 
-    /* deliver or return, whole. `at` (`len` bytes) is the unit in `block`, which may be kept by reference. */
-    void (*content)(void *ctx, struct block *block, const uint8_t *at, size_t len, const struct amqp_unit *unit);
+    /* deliver or return, whole: `at` (`len` bytes) is the unit in `block`, which may be kept by reference; not decoded yet (amqp_unit_read):
+     * what runs for each message is decoded once, where it is handled. NULL or the name of a field that is wrong: the connection ends. */
+    const char *(*content)(void *ctx, struct block *block, const uint8_t *at, size_t len);
 
     /* ack, nack, cancel, flow: whatever answers no request and has no content. */
     void (*method)(void *ctx, const struct amqp_method *method);

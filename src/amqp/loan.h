@@ -22,8 +22,8 @@ struct loan {
      * channel, or the connection was lost. The loan is over; requests on the channel were answered before. Never from inside loan_start. */
     void (*failed)(struct loan *loan, coney_status status, uint16_t code, const char *text);
 
-    /* What arrives besides answers; may be NULL: it is dropped. */
-    void (*content)(struct loan *loan, struct block *block, const uint8_t *at, size_t len, const struct amqp_unit *unit);
+    /* What arrives besides answers, as channel_owner's; may be NULL: it is dropped. */
+    const char *(*content)(struct loan *loan, struct block *block, const uint8_t *at, size_t len);
     void (*method)(struct loan *loan, const struct amqp_method *method);
 };
 
