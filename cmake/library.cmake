@@ -22,7 +22,7 @@ set_target_properties(coney PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PR
 # It stays loaded: a thread of its resolver may run on after the last environment was closed.
 target_link_options(coney PRIVATE -Wl,-z,nodelete -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/coney.map
     $<$<NOT:$<BOOL:${sanitized}>>:-Wl,-z,defs>)
-target_link_libraries(coney PRIVATE PkgConfig::LIBDEFLATE Threads::Threads)
+target_link_libraries(coney PRIVATE ${CONEY_LINKS})
 
 add_library(coney_inside STATIC ${objects})
 set_target_properties(coney_inside PROPERTIES LINKER_LANGUAGE C)
@@ -35,7 +35,7 @@ add_library(coney_static STATIC coney.o)
 set_target_properties(coney_static PROPERTIES OUTPUT_NAME coney LINKER_LANGUAGE C)
 
 foreach(library coney_static coney_inside)
-    target_link_libraries(${library} PRIVATE PkgConfig::LIBDEFLATE Threads::Threads)
+    target_link_libraries(${library} PRIVATE ${CONEY_LINKS})
 endforeach()
 foreach(library coney coney_static)
     add_library(coney::${library} ALIAS ${library})

@@ -19,7 +19,7 @@ foreach(line IN LISTS lines)
         string(REPLACE "/" "_" target room_${room})
         add_library(${target} OBJECT ${sources})
         target_include_directories(${target} PUBLIC include src)
-        target_link_libraries(${target} PUBLIC PkgConfig::LIBDEFLATE Threads::Threads PRIVATE coney_warnings)
+        target_link_libraries(${target} PUBLIC ${CONEY_LINKS} PRIVATE coney_warnings)
     endif()
 endforeach()
 

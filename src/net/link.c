@@ -4,6 +4,7 @@
 
 #include "base/fork.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -28,6 +29,7 @@ void link_leave(struct link *link)
     block_unref(link->block);
     free(link->control);
     free(link->copied);
+    free(link->host);
     free(link->name);
     free(link);
 }
@@ -35,6 +37,8 @@ void link_leave(struct link *link)
 void link_drop_socket(struct link *link)
 {
     loop_timer_unset(link->loop, &link->timer);
+    tls_free(link->tls);
+    link->tls = NULL;
     if (link->watch.fd < 0)
         return;
     loop_unwatch(link->loop, &link->watch);
@@ -99,7 +103,14 @@ void link_fail_later(struct link *link, coney_status status, const char *format,
 
 void link_fail_errno(struct link *link, int error)
 {
-    char words[128];
+    char words[sizeof link->text];
+    if (error == EPROTO && link->tls != NULL) {
+        const char *text;
+        coney_status status = tls_failure(link->tls, &text);
+        text_print(words, sizeof words, "%s", text); /* goes with the connection */
+        link_fail(link, status, "%s", words);
+        return;
+    }
     reason_words(words, sizeof words, error);
     link_fail(link, CONEY_ELOST, "%s: %s", words, reason_hint(error));
 }
@@ -108,8 +119,10 @@ static void on_ready(struct watch *watch, uint32_t events)
 {
     struct link *link = container_of(watch, struct link, watch);
     link_enter(link);
-    if (link->state == LINK_CONNECTING)
+    if (link->state == LINK_CONNECTING || link->state == LINK_HANDSHAKING)
         link_connect_ready(link, events);
+    if (link->tls != NULL)
+        events |= EPOLLIN | EPOLLOUT; /* inside TLS either direction may have waited for the other */
     if (link->state == LINK_OPEN && (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
         link->ending = link->ending || (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
         link_read(link);
@@ -126,7 +139,7 @@ static void on_timer(struct timer *timer)
 {
     struct link *link = container_of(timer, struct link, timer);
     link_enter(link);
-    if (link->state == LINK_CONNECTING) {
+    if (link->state == LINK_CONNECTING || link->state == LINK_HANDSHAKING) {
         link_connect_timed_out(link);
     } else if (link->state == LINK_OPEN) {
         link->writable = true;
@@ -158,15 +171,18 @@ struct link *link_open(coney_loop *loop, struct pool *pool, const struct link_op
     link->ctx = ctx;
     link->generation = fork_generation();
     link->connect_timeout = options->connect_timeout;
+    link->tls_settings = options->tls;
     link->report.run = report_down;
     link->flush.run = link_flush;
     link->timer.fire = on_timer;
     link->watch = (struct watch){.ready = on_ready, .fd = -1};
     list_init(&link->watch.again);
     link->name = name_of(options);
-    if (link->name != NULL)
+    link->host = strdup(options->host);
+    if (link->name != NULL && link->host != NULL)
         link->resolve = resolve_start(loop, options->host, options->port, link_resolved, link);
     if (link->resolve == NULL) {
+        free(link->host);
         free(link->name);
         free(link);
         return NULL;

@@ -1,4 +1,5 @@
-/* link_connect.c: from a name to an open socket: every address that the resolver gave, in its order, each with its deadline. */
+/* link_connect.c: from a name to an open socket: every address that the resolver gave, in its order, each with its deadline, which
+ * TLS shares. The network's failures lead to the next address; what is wrong with TLS itself ends the link. */
 #include "net/link_internal.h"
 #include "net/reason.h"
 
@@ -12,6 +13,8 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#define TLS_HINT "does this port speak TLS? By default a broker's TLS ports are 5671 (AMQP) and 5551 (streams)"
+
 static bool is_out_of_descriptors(int error)
 {
     return error == EMFILE || error == ENFILE;
@@ -22,6 +25,7 @@ static void note_failure(struct link *link, int error)
 {
     char words[128];
     reason_words(words, sizeof words, error);
+    bool in_tls = link->state == LINK_HANDSHAKING;
     if (error == ETIMEDOUT)
         text_append(words, sizeof words, " (%" PRId64 " ms)", link->connect_timeout / CONEY_MILLISECOND);
     bool first = link->last_error == 0;
@@ -32,7 +36,8 @@ static void note_failure(struct link *link, int error)
     if (link->addresses->ai_next != NULL &&
         getnameinfo(at->ai_addr, at->ai_addrlen, numeric, sizeof numeric, NULL, 0, NI_NUMERICHOST) == 0)
         text_append(link->text, sizeof link->text, "%s ", numeric);
-    text_append(link->text, sizeof link->text, "%s", words);
+    text_append(link->text, sizeof link->text, "%s%s", in_tls ? "TLS handshake: " : "", words);
+    link->hint = in_tls ? TLS_HINT : reason_hint(error);
     link->all_timed_out = error == ETIMEDOUT && (first || link->all_timed_out);
     link->last_error = error;
 }
@@ -61,11 +66,12 @@ static void give_up(struct link *link)
                                                                   : CONEY_ECONNECT;
     char tried[sizeof link->text];
     memcpy(tried, link->text, sizeof tried);
-    link_fail(link, status, "%s: %s", tried, reason_hint(link->last_error));
+    link_fail(link, status, "%s: %s", tried, link->hint);
 }
 
 static void try_from(struct link *link, struct addrinfo *address)
 {
+    link->state = LINK_CONNECTING;
     for (; address != NULL; address = address->ai_next) {
         link->trying = address;
         int error = start_connecting(link, address);
@@ -81,8 +87,8 @@ static void try_from(struct link *link, struct addrinfo *address)
 
 static void try_next(struct link *link, int error)
 {
-    link_drop_socket(link);
     note_failure(link, error);
+    link_drop_socket(link);
     try_from(link, link->trying->ai_next);
 }
 
@@ -107,14 +113,52 @@ void link_resolved(void *ctx, coney_status status, struct addrinfo *list, const 
     if (status != CONEY_OK) {
         link_fail(link, status, "%s", text);
     } else {
-        link->state = LINK_CONNECTING;
         link->addresses = list;
         try_from(link, list);
     }
     link_leave(link);
 }
 
-void link_connect_ready(struct link *link, uint32_t events)
+static void opened(struct link *link)
+{
+    loop_timer_unset(link->loop, &link->timer);
+    freeaddrinfo(link->addresses);
+    link->addresses = NULL;
+    link->text[0] = '\0';
+    link->state = LINK_OPEN;
+    link->writable = true;
+    link->owner->on_open(link->ctx);
+    if (link->state == LINK_OPEN && link_has_output(link))
+        loop_defer(link->loop, &link->flush);
+}
+
+static void shake_hands(struct link *link)
+{
+    if (tls_handshake(link->tls))
+        opened(link);
+    else if (errno == EPROTO)
+        link_fail_errno(link, errno);
+    else if (errno != EAGAIN)
+        try_next(link, errno);
+}
+
+static void connected(struct link *link)
+{
+    if (link->tls_settings == NULL) {
+        opened(link);
+        return;
+    }
+    coney_status status;
+    char error[sizeof link->text];
+    link->state = LINK_HANDSHAKING;
+    link->tls = tls_new(link->tls_settings, link->host, link->watch.fd, link->pool, &status, error, sizeof error);
+    if (link->tls == NULL)
+        link_fail(link, status, "%s", error);
+    else
+        shake_hands(link);
+}
+
+static void connect_ready(struct link *link, uint32_t events)
 {
     int error = 0;
     socklen_t len = sizeof error;
@@ -127,15 +171,15 @@ void link_connect_ready(struct link *link, uint32_t events)
         try_next(link, error);
         return;
     }
-    loop_timer_unset(link->loop, &link->timer);
-    freeaddrinfo(link->addresses);
-    link->addresses = NULL;
-    link->text[0] = '\0';
-    link->state = LINK_OPEN;
-    link->writable = true;
-    link->owner->on_open(link->ctx);
-    if (link->state == LINK_OPEN && link_has_output(link))
-        loop_defer(link->loop, &link->flush);
+    connected(link);
+}
+
+void link_connect_ready(struct link *link, uint32_t events)
+{
+    if (link->state == LINK_HANDSHAKING)
+        shake_hands(link);
+    else
+        connect_ready(link, events);
 }
 
 void link_connect_timed_out(struct link *link)

@@ -10,7 +10,7 @@
 #include "net/link.h"
 #include "net/resolve.h"
 
-enum link_state { LINK_RESOLVING, LINK_CONNECTING, LINK_OPEN, LINK_DOWN };
+enum link_state { LINK_RESOLVING, LINK_CONNECTING, LINK_HANDSHAKING, LINK_OPEN, LINK_DOWN };
 
 struct link {
     coney_loop *loop;
@@ -26,11 +26,16 @@ struct link {
     struct watch watch;
     struct timer timer; /* connecting: the address's deadline; open: try to write again */
 
+    const struct tls_settings *tls_settings; /* NULL = plain */
+    struct tls *tls; /* over the socket that is connected; always there when an open link has settings */
+    char *host;
+
     int64_t connect_timeout;
     struct resolve *resolve;
     struct addrinfo *addresses;
     struct addrinfo *trying;
     int last_error;
+    const char *hint; /* what to do about it */
     bool all_timed_out;
 
     struct block *block; /* holds [start, end), which is not handed over yet; NULL while there is nothing */
@@ -71,10 +76,10 @@ void link_drop_socket(struct link *link);
 void link_fail(struct link *link, coney_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void link_fail_later(struct link *link, coney_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* ELOST with the words for `error`. */
+/* ELOST with the words for `error`; for EPROTO, which only TLS gives, its own status and sentence. */
 void link_fail_errno(struct link *link, int error);
 
-/* link_connect.c: the resolver's `done`; the readiness and the deadline of a connecting socket. */
+/* link_connect.c: the resolver's `done`; the readiness and the deadline of a socket that connects or agrees on TLS. */
 void link_resolved(void *ctx, coney_status status, struct addrinfo *list, const char *text);
 void link_connect_ready(struct link *link, uint32_t events);
 void link_connect_timed_out(struct link *link);

@@ -103,11 +103,11 @@ static bool hand_over(struct link *link)
 
 static void end_of_input(struct link *link, int error)
 {
-    if (link->broken != 0)
+    if (link->broken != 0 && error != EPROTO)
         link_fail_errno(link, link->broken);
     else if (error != 0)
         link_fail_errno(link, error);
-    else if (link->bytes_in == 0)
+    else if (link->bytes_in == 0 && link->tls == NULL)
         link_fail(link, CONEY_ELOST,
                   "the peer closed the connection without a word: is this the right port, and does it expect TLS?");
     else
@@ -124,6 +124,12 @@ static void rest(struct link *link)
     link->start = link->end = 0;
 }
 
+static ssize_t receive(struct link *link, size_t room)
+{
+    uint8_t *to = link->block->data + link->end;
+    return link->tls == NULL ? recv(link->watch.fd, to, room, 0) : tls_read(link->tls, to, room);
+}
+
 void link_read(struct link *link)
 {
     if (link->paused || !hand_over(link))
@@ -132,7 +138,7 @@ void link_read(struct link *link)
         size_t room = make_room(link);
         if (room == 0)
             return;
-        ssize_t got = recv(link->watch.fd, link->block->data + link->end, room, 0);
+        ssize_t got = receive(link, room);
         if (got < 0 && errno == EINTR)
             continue;
         bool empty = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
@@ -145,7 +151,7 @@ void link_read(struct link *link)
             link->bytes_in += (size_t)got;
             if (!hand_over(link))
                 return;
-            empty = (size_t)got < room && !link->ending;
+            empty = (size_t)got < room && !link->ending && link->tls == NULL;
         }
         if (empty) {
             rest(link);

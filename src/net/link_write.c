@@ -14,9 +14,14 @@
 #define CONTROL_KEPT ((size_t)64 << 10) /* a larger queue is freed when it is empty */
 #define TRY_AGAIN_AFTER (5 * CONEY_MILLISECOND)
 
+static bool has_bytes(const struct link *link)
+{
+    return link->control_len > 0 || link->slice_count > 0 || (link->tls != NULL && tls_has_output(link->tls));
+}
+
 bool link_has_output(const struct link *link)
 {
-    return link->control_len > 0 || link->slice_count > 0 || link->want_write;
+    return link->want_write || has_bytes(link);
 }
 
 /* Makes room for `len` more bytes at the end of the control queue. */
@@ -126,17 +131,30 @@ static void write_failed(struct link *link, int error)
         loop_again(link->loop, &link->watch, EPOLLIN);
 }
 
+/* What a write through TLS had to read belongs to the reader, who will not hear of it otherwise. */
+static ssize_t write_through_tls(struct link *link, const struct msghdr *message)
+{
+    ssize_t written = tls_write(link->tls, message->msg_iov, message->msg_iovlen);
+    int error = errno;
+    if (tls_has_input(link->tls))
+        loop_again(link->loop, &link->watch, EPOLLIN);
+    errno = error;
+    return written;
+}
+
 static void write_once(struct link *link)
 {
     struct msghdr message;
     size_t len = gather(link, &message);
-    ssize_t written = len > 0 ? sendmsg(link->watch.fd, &message, MSG_NOSIGNAL) : 0;
+    ssize_t written = link->tls != NULL ? write_through_tls(link, &message)
+                      : len > 0         ? sendmsg(link->watch.fd, &message, MSG_NOSIGNAL)
+                                        : 0;
     if (written < 0) {
         if (errno != EINTR)
             write_failed(link, errno);
         return;
     }
-    if ((size_t)written < len)
+    if ((size_t)written < len && link->tls == NULL)
         link->writable = false;
     account(link, (size_t)written);
 }
@@ -148,13 +166,25 @@ void link_flush(struct task *task)
     for (int i = 0; i < WRITES_A_ROUND && link->state == LINK_OPEN && link->writable; i++) {
         if (link->slice_count == 0 && link->want_write)
             ask_owner(link);
-        if (link->state != LINK_OPEN || (link->control_len == 0 && link->slice_count == 0))
+        if (link->state != LINK_OPEN || !has_bytes(link))
             break;
         write_once(link);
     }
     if (link->state == LINK_OPEN && link->writable && link_has_output(link))
         loop_defer(link->loop, &link->flush);
     link_leave(link);
+}
+
+static void write_last_through_tls(struct link *link, struct iovec *slices, size_t count)
+{
+    ssize_t taken = 0;
+    for (size_t i = 0; i < count && taken >= 0; i++) {
+        for (; slices[i].iov_len > 0 && (taken = tls_write(link->tls, &slices[i], 1)) > 0;) {
+            slices[i].iov_base = (uint8_t *)slices[i].iov_base + taken;
+            slices[i].iov_len -= (size_t)taken;
+        }
+    }
+    tls_goodbye(link->tls);
 }
 
 /* The rest of a fill that has begun, and the control bytes, offered once: what comes of it, nobody waits for. */
@@ -168,7 +198,9 @@ void link_write_last(struct link *link)
     if (link->control_len > 0)
         last[count++] = (struct iovec){link->control + link->control_at, link->control_len};
     struct msghdr message = {.msg_iov = last, .msg_iovlen = count};
-    if (count > 0)
+    if (link->tls != NULL)
+        write_last_through_tls(link, last, count);
+    else if (count > 0)
         sendmsg(link->watch.fd, &message, MSG_NOSIGNAL);
 }
 
@@ -223,5 +255,5 @@ void link_copy_fill(struct link *link)
 
 bool link_is_blocked(const struct link *link)
 {
-    return link->state == LINK_OPEN && !link->writable && (link->control_len > 0 || link->slice_count > 0);
+    return link->state == LINK_OPEN && !link->writable && has_bytes(link);
 }

@@ -18,6 +18,7 @@ static const struct reason reasons[] = {
     {ENETUNREACH, "the network cannot be reached", "does this machine have a route for this kind of address?"},
     {ECONNRESET, "the peer reset the connection", "its log says why"},
     {EPIPE, "the peer closed the connection", "its log says why"},
+    {ECONNABORTED, "the peer closed the connection without the goodbye of TLS", "its log says why"},
     {EADDRNOTAVAIL, "no local address or port is free for it",
      "are there very many connections, or is this not an address to connect to?"},
     {EACCES, "this machine does not permit the connection", "does a local firewall forbid it?"},

@@ -51,8 +51,8 @@ ssize_t tls_write(struct tls *tls, const struct iovec *slices, size_t count);
 /* Bytes wait inside for the socket: tls_write with a count of 0 writes them. */
 bool tls_has_output(const struct tls *tls);
 
-/* True when the last tls_read stopped because the socket takes nothing (TLS answers what it reads): read again when it can be written. */
-bool tls_read_waits_for_room(const struct tls *tls);
+/* Bytes came in since tls_read last answered EAGAIN (a write may have to read first): the socket will not tell of them again. */
+bool tls_has_input(const struct tls *tls);
 
 /* Says goodbye, as far as the socket takes it now. */
 void tls_goodbye(struct tls *tls);
