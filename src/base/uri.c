@@ -14,7 +14,8 @@
 #define ESCAPE_HINT "write '/', '?', '#', '@', ':' and '%%' inside a part as %%2F, %%3F, %%23, %%40, %%3A and %%25"
 
 struct parse {
-    char *text; /* the copy; byte numbers in errors count from here */
+    char *text;       /* the copy; byte numbers in errors count from here */
+    const char *host; /* what an empty one stands for; NULL: it must be given */
     struct uri *uri;
     char *error;
     size_t error_cap;
@@ -142,11 +143,11 @@ static bool parse_address(struct parse *p, char *text, struct uri_address *addre
         return false;
     }
     const char *port = end != NULL && *end == ':' ? cut(end) : "";
-    if (*host == '\0') {
+    if (*host == '\0' && (p->host == NULL || host != text)) {
         text_print(p->error, p->error_cap, "URI: the host is missing at byte %u", position(p, text));
         return false;
     }
-    address->host = host;
+    address->host = *host != '\0' ? host : p->host;
     return decode(p, host, "host") && parse_port(p, port, &address->port);
 }
 
@@ -180,7 +181,7 @@ static bool parse_vhost(struct parse *p, char *path)
     }
     if (!decode(p, path, "virtual host"))
         return false;
-    p->uri->vhost = *path != '\0' ? path : "/";
+    p->uri->vhost = path;
     return true;
 }
 
@@ -231,11 +232,10 @@ static bool parse(struct parse *p)
     char *path = strchr(authority, '/');
     if (path != NULL)
         path = cut(path);
-    p->uri->vhost = "/";
     return parse_authority(p, authority) && (path == NULL || parse_vhost(p, path)) && parse_options(p, query);
 }
 
-coney_status uri_parse(const char *text, struct uri *uri, char *error, size_t error_cap)
+coney_status uri_parse(const char *text, const char *host, struct uri *uri, char *error, size_t error_cap)
 {
     *uri = (struct uri){0};
     size_t len = strnlen(text, LONGEST + 1);
@@ -251,7 +251,7 @@ coney_status uri_parse(const char *text, struct uri *uri, char *error, size_t er
     memcpy(copy, text, len + 1);
     uri->memory = copy;
     uri->memory_size = len + 1;
-    struct parse p = {.text = copy, .uri = uri, .error = error, .error_cap = error_cap};
+    struct parse p = {.text = copy, .host = host, .uri = uri, .error = error, .error_cap = error_cap};
     if (parse(&p))
         return CONEY_OK;
     uri_free(uri);
@@ -264,4 +264,109 @@ void uri_free(struct uri *uri)
         explicit_bzero(uri->memory, uri->memory_size);
     free(uri->memory);
     *uri = (struct uri){0};
+}
+
+/* Formatting ------------------------------------------------------------------------------------------------------ */
+
+struct out {
+    char *text;
+    size_t cap;
+    size_t len;
+};
+
+static void put(struct out *out, char c)
+{
+    if (out->len + 1 < out->cap)
+        out->text[out->len] = c;
+    out->len++;
+}
+
+static void put_text(struct out *out, const char *text)
+{
+    for (; *text != '\0'; text++)
+        put(out, *text);
+}
+
+/* Letters, digits and what no part of a URI is ended by stand as they are. */
+static void put_part(struct out *out, const char *part)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
+    static const char digits[] = "0123456789ABCDEF";
+    for (; *part != '\0'; part++) {
+        unsigned char c = (unsigned char)*part;
+        if (strchr(plain, *part) != NULL) {
+            put(out, *part);
+            continue;
+        }
+        put(out, '%');
+        put(out, digits[c >> 4]);
+        put(out, digits[c & 15]);
+    }
+}
+
+static void put_address(struct out *out, const struct uri_address *address)
+{
+    bool brackets = strchr(address->host, ':') != NULL;
+    put_text(out, brackets ? "[" : "");
+    if (!brackets)
+        put_part(out, address->host);
+    for (const char *c = address->host; brackets && *c != '\0'; c++) {
+        char one[] = {*c, '\0'};
+        if (*c == ':')
+            put(out, ':');
+        else
+            put_part(out, one);
+    }
+    put_text(out, brackets ? "]" : "");
+    if (address->port == 0)
+        return;
+    char port[sizeof ":65535"];
+    text_print(port, sizeof port, ":%u", (unsigned)address->port);
+    put_text(out, port);
+}
+
+size_t uri_format(const struct uri *uri, char *text, size_t cap)
+{
+    struct out out = {.text = text, .cap = cap};
+    put_text(&out, uri->scheme);
+    put_text(&out, "://");
+    if (uri->user != NULL) {
+        put_part(&out, uri->user);
+        put_text(&out, uri->password != NULL ? ":" : "");
+        put_part(&out, uri->password != NULL ? uri->password : "");
+        put(&out, '@');
+    }
+    for (size_t i = 0; i < uri->address_count; i++) {
+        put_text(&out, i > 0 ? "," : "");
+        put_address(&out, &uri->addresses[i]);
+    }
+    if (uri->vhost != NULL) {
+        put(&out, '/');
+        put_part(&out, uri->vhost);
+    }
+    for (size_t i = 0; i < uri->option_count; i++) {
+        put(&out, i == 0 ? '?' : '&');
+        put_part(&out, uri->options[i].key);
+        put(&out, '=');
+        put_part(&out, uri->options[i].value);
+    }
+    if (cap > 0)
+        text[out.len < cap ? out.len : cap - 1] = '\0';
+    return out.len;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+bool uri_same_endpoint(const struct uri *a, const struct uri *b)
+{
+    if (!same_text(a->scheme, b->scheme) || !same_text(a->user, b->user) || !same_text(a->password, b->password) ||
+        !same_text(a->vhost, b->vhost) || a->address_count != b->address_count)
+        return false;
+    for (size_t i = 0; i < a->address_count; i++)
+        if (!same_text(a->addresses[i].host, b->addresses[i].host) || a->addresses[i].port != b->addresses[i].port)
+            return false;
+    return true;
 }

@@ -76,7 +76,7 @@ static coney_status add_address_text(struct reading *r, const char *text)
     if (strlen("rabbitmq-stream://") + strlen(text) >= sizeof whole || strpbrk(text, "/?,") != NULL)
         return complain(r, "the address '%s' is not host:port", text);
     text_print(whole, sizeof whole, "rabbitmq-stream://%s", text);
-    coney_status status = uri_parse(whole, &uri, error, sizeof error);
+    coney_status status = uri_parse(whole, NULL, &uri, error, sizeof error);
     if (status != CONEY_OK)
         return complain(r, "the address '%s' is not host:port: %s", text, error);
     status = add_address(r, uri.addresses[0].host, uri.addresses[0].port);
@@ -139,7 +139,7 @@ static coney_status read_parsed_uri(struct reading *r, const struct uri *uri)
     if (status == CONEY_OK)
         status = copy(r, &settings->password, uri->password != NULL ? uri->password : "guest");
     if (status == CONEY_OK)
-        status = copy(r, &settings->vhost, uri->vhost);
+        status = copy(r, &settings->vhost, uri->vhost != NULL && uri->vhost[0] != '\0' ? uri->vhost : "/");
     for (size_t i = 0; i < uri->address_count && status == CONEY_OK; i++)
         status = add_address(r, uri->addresses[i].host, uri->addresses[i].port);
     for (size_t i = 0; i < uri->option_count && status == CONEY_OK; i++)
@@ -150,7 +150,7 @@ static coney_status read_parsed_uri(struct reading *r, const struct uri *uri)
 static coney_status read_uri(struct reading *r, const char *text)
 {
     struct uri uri;
-    coney_status status = uri_parse(text != NULL ? text : "rabbitmq-stream://localhost", &uri, r->error, r->error_cap);
+    coney_status status = uri_parse(text != NULL ? text : "rabbitmq-stream://localhost", NULL, &uri, r->error, r->error_cap);
     if (status != CONEY_OK)
         return status;
     status = read_parsed_uri(r, &uri);
