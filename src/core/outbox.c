@@ -167,17 +167,16 @@ static bool gather(struct outbox *o, struct gathered *g, uint8_t *entry, size_t 
     return true;
 }
 
-/* False: the frame is full. */
+/* False: the frame is full, or a slot lies in between. */
 static bool take_one(struct outbox *o, struct gathered *g)
 {
     struct slot *slot = outbox_slot(o, o->cursor);
-    if (slot->state == SLOT_OPEN) {
-        if (g->count > 0 && g->bytes + slot->size > g->max_bytes)
-            return false;
-        if (!gather(o, g, slot->entry, slot->size))
-            return false;
-        g->entries++;
-    }
+    bool open = slot->state == SLOT_OPEN;
+    if (g->count > 0 && (!open || g->bytes + slot->size > g->max_bytes))
+        return false;
+    if (open && !gather(o, g, slot->entry, slot->size))
+        return false;
+    g->entries += open;
     o->cursor++;
     return true;
 }
@@ -246,7 +245,7 @@ static bool more_came(struct outbox *o)
     return more;
 }
 
-size_t outbox_take(struct outbox *o, size_t max_bytes, struct iovec *slices, size_t cap, uint32_t *entries, size_t *bytes)
+size_t outbox_take(struct outbox *o, size_t max_bytes, struct iovec *slices, size_t cap, struct outbox_run *run)
 {
     struct gathered g = {.slices = slices, .cap = cap, .max_bytes = max_bytes};
     o->seen = atomic_load_explicit(&o->tail, memory_order_acquire);
@@ -255,8 +254,7 @@ size_t outbox_take(struct outbox *o, size_t max_bytes, struct iovec *slices, siz
     } while (g.count == 0 && more_came(o));
     if (o->left < o->cursor)
         o->left = o->cursor;
-    *entries = (uint32_t)g.entries;
-    *bytes = g.bytes;
+    *run = (struct outbox_run){.first = o->cursor - g.entries, .entries = (uint32_t)g.entries, .bytes = g.bytes};
     return g.count;
 }
 

@@ -165,11 +165,19 @@ static inline struct slot *outbox_slot(const struct outbox *o, uint64_t number)
     return slots + number % OUTBOX_PAGE_SLOTS;
 }
 
-/* Takes the next entries for one frame: at most `max_bytes` of them (and at least one entry, which is the caller's promise to fit), as
- * slices of memory, at most `cap` (at least 1). *entries and *bytes say what was taken. Returns the number of slices; 0 = nothing to take, and
- * then, if nothing is being written either, the next commit asks to tell the loop again. So after outbox_written take again, until it is 0.
- * Settled slots are passed over. What was taken stays readable until outbox_written or outbox_rewind, even if it is settled meanwhile. */
-size_t outbox_take(struct outbox *o, size_t max_bytes, struct iovec *slices, size_t cap, uint32_t *entries, size_t *bytes);
+/* What outbox_take took: the slots [first, first + entries), all of them open, and their bytes. */
+struct outbox_run {
+    uint64_t first;
+    uint32_t entries;
+    size_t bytes;
+};
+
+/* Takes the next open entries for one frame: at most `max_bytes` of them (and at least one entry, which is the caller's promise to fit; so
+ * `max_bytes` 1 takes one), as slices of memory, at most `cap` (at least 1). Returns the number of slices; 0 = nothing to take, and then, if nothing is
+ * being written either, the next commit asks to tell the loop again. So after outbox_written take again, until it is 0. Settled slots are passed
+ * over, and the run ends where one lies between. What was taken stays readable until outbox_written or outbox_rewind, even if it is settled
+ * meanwhile. */
+size_t outbox_take(struct outbox *o, size_t max_bytes, struct iovec *slices, size_t cap, struct outbox_run *run);
 
 /* All that was taken is with the kernel: its memory may be given back. */
 void outbox_written(struct outbox *o);

@@ -168,14 +168,13 @@ static void cut(struct run *run)
 static bool write_one(struct run *run)
 {
     struct iovec slices[SLICES];
-    uint32_t entries;
-    size_t bytes;
-    size_t count = outbox_take(&run->o, 1 + draw(&run->seed, 20000), slices, 1 + draw(&run->seed, SLICES), &entries, &bytes);
+    struct outbox_run taken;
+    size_t count = outbox_take(&run->o, 1 + draw(&run->seed, 20000), slices, 1 + draw(&run->seed, SLICES), &taken);
     if (count == 0)
         return false;
     if (draw(&run->seed, 4) == 0)
         confirm_some(run, 1000);
-    read_frame(run, slices, count, entries);
+    read_frame(run, slices, count, taken.entries);
     if (run->plan.cuts > 0 && draw(&run->seed, run->plan.cuts) == 0)
         cut(run);
     else

@@ -30,14 +30,13 @@ size_t producer_fill(struct list *ready, struct iovec *slices, size_t cap, size_
 {
     struct coney_stream_producer *producer = container_of(ready, struct coney_stream_producer, ready);
     struct conn *conn = producer->member.conn;
-    uint32_t entries;
-    size_t len;
-    size_t taken = outbox_take(&producer->outbox, entry_limit(conn), slices + 1, cap - 1, &entries, &len);
+    struct outbox_run run;
+    size_t taken = outbox_take(&producer->outbox, entry_limit(conn), slices + 1, cap - 1, &run);
     if (taken == 0)
         return 0;
-    publish_header_write(producer->header, producer->member.id, entries, (uint32_t)len, 1);
+    publish_header_write(producer->header, producer->member.id, run.entries, (uint32_t)run.bytes, 1);
     slices[0] = (struct iovec){.iov_base = producer->header, .iov_len = sizeof producer->header};
-    *bytes += len + sizeof producer->header;
+    *bytes += run.bytes + sizeof producer->header;
     counter_add(&producer->frames, 1);
     return taken + 1;
 }
