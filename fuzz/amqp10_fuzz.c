@@ -53,7 +53,7 @@ static size_t take_fields(const coney_value *map, bool annotations, coney_field 
     require(*fields != NULL);
     for (coney_value_iter iter = coney_value_elements(map); coney_value_next_field(&iter, &field);) {
         bool x = field.key.len >= 2 && memcmp(field.key.data, "x-", 2) == 0;
-        if (annotations ? x : !amqp10_value_compound(&field.value))
+        if (annotations ? x : !value_is_compound(&field.value))
             (*fields)[count++] = field;
     }
     return count;

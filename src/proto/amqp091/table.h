@@ -26,8 +26,8 @@
  * CONEY_VALUE_DEPTH: `r->field` is then `field`, or, for a tag that is not in the list, a static text that names the tag. */
 bool amqp_table_read(struct reader *r, const char *field, coney_value *out);
 
-/* The same for entries whose length is known already, as the response of AMQPLAIN. */
-bool amqp_table_parse(coney_bytes entries, coney_value *out);
+/* The same for entries whose length is known already, as the response of AMQPLAIN. NULL, or what is wrong: "table" or a tag. */
+const char *amqp_table_parse(coney_bytes entries, coney_value *out);
 
 /* Whether the value can stand where the wire has a table: a sound map of this encoding, or null. */
 bool amqp_table_valid(const coney_value *table);

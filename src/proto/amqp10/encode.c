@@ -90,7 +90,7 @@ static bool entry_fits(const struct map *map, const coney_field *field)
     if (amqp10_value_check(&key, 1) != CONEY_OK || amqp10_value_check(&field->value, 1) != CONEY_OK)
         return false;
     if (map->code == AMQP10_APPLICATION_PROPERTIES)
-        return !amqp10_value_compound(&field->value);
+        return !value_is_compound(&field->value);
     return field->key.len >= 2 && memcmp(field->key.data, "x-", 2) == 0;
 }
 

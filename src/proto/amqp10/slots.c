@@ -167,13 +167,13 @@ static bool fill(const struct slot *slot, const coney_value *value, void *into)
 
 bool amqp10_slots_fill(const struct amqp10_slots *slots, const coney_value *list, void *into, const char **field)
 {
-    coney_value_iter iter = coney_value_elements(list);
+    coney_value_iter iter = amqp10_elements(list);
     coney_value value;
     memset(into, 0, slots->size);
     *field = slots->name;
     if (list->count > slots->count)
         return false;
-    for (uint32_t i = 0; coney_value_next(&iter, &value); i++) {
+    for (uint32_t i = 0; amqp10_next(&iter, &value); i++) {
         if (value.type != CONEY_VALUE_NULL && !fill(&slots->slot[i], &value, into)) {
             *field = slots->slot[i].name;
             return false;

@@ -8,6 +8,7 @@
 #define CONEY_PROTO_AMQP10_VALUE_H
 
 #include "base/bytes.h"
+#include "base/value.h"
 #include <coney/value.h>
 
 /* Reads one value, constructor first, as it stands in `depth` compound values. On failure `r` has failed at `field` and *out
@@ -15,17 +16,16 @@
  * standard. */
 bool amqp10_value_read(struct reader *r, uint8_t depth, const char *field, coney_value *out);
 
+/* coney_value_elements and coney_value_next for this encoding. */
+coney_value_iter amqp10_elements(const coney_value *value);
+bool amqp10_next(coney_value_iter *iter, coney_value *out);
+
 /* coney_value_check for a value that is to stand in `depth` compound values. */
 coney_status amqp10_value_check(const coney_value *value, uint8_t depth);
 
 /* Whether `len` bytes can be `count` elements of a compound value. Each takes a byte at least, but for those of arrays, which
  * are held against the bytes where their constructor is known. */
 bool amqp10_count_fits(uint8_t type, uint32_t count, size_t len);
-
-static inline bool amqp10_value_compound(const coney_value *value)
-{
-    return value->type >= CONEY_VALUE_LIST;
-}
 
 /* Bytes that the value takes, constructor included. The value has passed amqp10_value_check. */
 size_t amqp10_value_size(const coney_value *value);

@@ -174,7 +174,7 @@ static bool read_content(struct reader *r, uint8_t code, uint8_t depth, const ch
     *out = coney_value_null();
     out->depth = depth;
     out->type = (uint8_t)(types[code] - 1);
-    if (types[code] == 0 || (amqp10_value_compound(out) && depth > CONEY_VALUE_DEPTH))
+    if (types[code] == 0 || (value_is_compound(out) && depth > CONEY_VALUE_DEPTH))
         reader_fail(r, field);
     else if (fixed_width(code)) {
         coney_bytes content = read_bytes(r, least_width(code), field);
@@ -205,24 +205,28 @@ bool amqp10_value_read(struct reader *r, uint8_t depth, const char *field, coney
     return true;
 }
 
-coney_value_iter coney_value_elements(const coney_value *value)
+static void enter(const coney_value *value, coney_value_iter *iter)
 {
-    coney_value_iter iter = {.depth = (uint8_t)(value->depth + 1), .encoding = value->encoding};
-    if (!amqp10_value_compound(value))
-        return iter;
     struct reader r = reader_of(value->as.bytes.data, value->as.bytes.len);
     if (value->encoding != 0 || value->type > CONEY_VALUE_DESCRIBED || value->depth > CONEY_VALUE_DEPTH)
         reader_fail(&r, "value");
     else if (value->type == CONEY_VALUE_ARRAY)
-        iter.element = read_element_constructor(&r, iter.depth, value->count, "array");
-    iter.left = value->count;
-    iter.at = r.at;
-    iter.end = r.end;
-    iter.failed = !reader_ok(&r);
+        iter->element = read_element_constructor(&r, iter->depth, value->count, "array");
+    iter->left = value->count;
+    iter->at = r.at;
+    iter->end = r.end;
+    iter->failed = !reader_ok(&r);
+}
+
+coney_value_iter amqp10_elements(const coney_value *value)
+{
+    coney_value_iter iter = {.depth = (uint8_t)(value->depth + 1), .encoding = value->encoding};
+    if (value_is_compound(value))
+        enter(value, &iter);
     return iter;
 }
 
-bool coney_value_next(coney_value_iter *iter, coney_value *out)
+bool amqp10_next(coney_value_iter *iter, coney_value *out)
 {
     if (iter->failed)
         return false;
@@ -243,4 +247,46 @@ bool coney_value_next(coney_value_iter *iter, coney_value *out)
     iter->left--;
     *out = value;
     return true;
+}
+
+/* For base/value.h ------------------------------------------------------------------------------------------------- */
+
+static coney_status check(const coney_value *value, uint8_t depth, bool key)
+{
+    (void)key;
+    return amqp10_value_check(value, depth);
+}
+
+static size_t size(const coney_value *value, bool key)
+{
+    (void)key;
+    return amqp10_value_size(value);
+}
+
+static uint8_t *write(uint8_t *at, const coney_value *value, bool key)
+{
+    (void)key;
+    return amqp10_value_write(at, value);
+}
+
+static const struct value_encoding encoding = {
+    .enter = enter,
+    .next = amqp10_next,
+    .check = check,
+    .size = size,
+    .write = write,
+    .head_size = amqp10_compound_head_size,
+    .head_write = amqp10_compound_head_write,
+    .content_max = AMQP10_CONTENT_MAX,
+    .number = CONEY_ENCODING_AMQP10,
+};
+
+__attribute__((constructor)) static void add_encoding(void)
+{
+    value_encoding_add(&encoding);
+}
+
+void coney_builder_init(coney_builder *builder, void *memory, size_t cap)
+{
+    value_builder_init(builder, &encoding, memory, cap);
 }

@@ -2,14 +2,21 @@
  *
  * The head of a compound value depends on what comes after it, so room is kept for the longest one, and the content moves
  * back by the difference when it is closed. That costs a move only where the content is small. */
-#include "proto/amqp10/value.h"
+#include "base/value.h"
 
-enum { HEAD = 9 };
+#include <string.h>
 
-static void fail(coney_builder *b, coney_status status)
+static const struct value_encoding *encoding_of(const coney_builder *b)
 {
-    if (b->status == CONEY_OK)
-        b->status = status;
+    return b->encoding;
+}
+
+static void fail(coney_builder *b, coney_status status, const char *error)
+{
+    if (b->status != CONEY_OK)
+        return;
+    b->status = status;
+    b->error = error;
 }
 
 /* Counts `len` bytes at the end; true when they may also be written. */
@@ -31,9 +38,16 @@ static bool in_map(const coney_builder *b)
     return b->depth > 0 && b->open[b->depth - 1].type == CONEY_VALUE_MAP;
 }
 
-void coney_builder_init(coney_builder *builder, void *memory, size_t cap)
+/* Whether the next element of the open map is a key. */
+static bool at_key(const coney_builder *b)
+{
+    return in_map(b) && b->open[b->depth - 1].count % 2 == 0;
+}
+
+void value_builder_init(coney_builder *builder, const struct value_encoding *encoding, void *memory, size_t cap)
 {
     memset(builder, 0, sizeof *builder);
+    builder->encoding = encoding;
     builder->data = memory;
     builder->cap = cap;
 }
@@ -41,9 +55,10 @@ void coney_builder_init(coney_builder *builder, void *memory, size_t cap)
 void coney_builder_begin(coney_builder *builder, coney_value_type type)
 {
     coney_builder *b = builder;
-    bool second = b->depth == 0 && b->len > 0;
-    if ((type != CONEY_VALUE_LIST && type != CONEY_VALUE_MAP) || b->depth == CONEY_VALUE_DEPTH || second)
-        fail(b, CONEY_EINVAL);
+    uint8_t outermost = encoding_of(b)->outermost;
+    bool misplaced = b->depth == 0 && (b->len > 0 || (outermost != 0 && type != outermost));
+    if ((type != CONEY_VALUE_LIST && type != CONEY_VALUE_MAP) || b->depth == CONEY_VALUE_DEPTH || misplaced)
+        fail(b, CONEY_EINVAL, coney_value_type_name((uint8_t)type));
     if (b->status != CONEY_OK)
         return;
     if (b->depth > 0)
@@ -52,27 +67,28 @@ void coney_builder_begin(coney_builder *builder, coney_value_type type)
     b->open[b->depth].count = 0;
     b->open[b->depth].type = (uint32_t)type;
     b->depth++;
-    extend(b, HEAD);
+    extend(b, VALUE_HEAD_MOST);
 }
 
 void coney_builder_add(coney_builder *builder, coney_value value)
 {
     coney_builder *b = builder;
-    if (b->depth == 0 || amqp10_value_check(&value, (uint8_t)b->depth) != CONEY_OK)
-        fail(b, CONEY_EINVAL);
+    bool key = at_key(b);
+    if (b->depth == 0 || encoding_of(b)->check(&value, (uint8_t)b->depth, key) != CONEY_OK)
+        fail(b, CONEY_EINVAL, key ? "key" : coney_value_type_name(value.type));
     if (b->status != CONEY_OK)
         return;
     size_t at = b->len;
     b->open[b->depth - 1].count++;
-    if (extend(b, amqp10_value_size(&value)))
-        amqp10_value_write(b->data + at, &value);
+    if (extend(b, encoding_of(b)->size(&value, key)))
+        encoding_of(b)->write(b->data + at, &value, key);
 }
 
 /* A key, where a key may stand. */
 static void add_key(coney_builder *b, coney_value key)
 {
-    if (!in_map(b) || b->open[b->depth - 1].count % 2 != 0)
-        fail(b, CONEY_EINVAL);
+    if (!at_key(b))
+        fail(b, CONEY_EINVAL, "key");
     coney_builder_add(b, key);
 }
 
@@ -97,25 +113,26 @@ void coney_builder_put_begin(coney_builder *builder, coney_bytes key, coney_valu
 void coney_builder_end(coney_builder *builder)
 {
     coney_builder *b = builder;
-    if (b->depth == 0 || (in_map(b) && b->open[b->depth - 1].count % 2 != 0))
-        fail(b, CONEY_EINVAL);
+    if (b->depth == 0 || (in_map(b) && !at_key(b)))
+        fail(b, CONEY_EINVAL, NULL);
     if (b->status != CONEY_OK)
         return;
     b->depth--;
     size_t start = b->open[b->depth].start;
     uint32_t count = b->open[b->depth].count;
     uint8_t type = (uint8_t)b->open[b->depth].type;
-    size_t content = b->len - start - HEAD;
-    if (content > AMQP10_CONTENT_MAX) {
-        fail(b, CONEY_ETOOBIG);
+    size_t content = b->len - start - VALUE_HEAD_MOST;
+    if (content > encoding_of(b)->content_max) {
+        fail(b, CONEY_ETOOBIG, NULL);
         return;
     }
-    size_t head = amqp10_compound_head_size(type, count, content);
+    size_t head = encoding_of(b)->head_size(type, count, content);
     if (writable(b)) {
-        memmove(b->data + start + head, b->data + start + HEAD, content);
-        amqp10_compound_head_write(b->data + start, type, count, content);
+        memmove(b->data + start + head, b->data + start + VALUE_HEAD_MOST, content);
+        encoding_of(b)->head_write(b->data + start, type, count, content);
     }
-    b->len -= HEAD - head;
+    b->len -= VALUE_HEAD_MOST - head;
+    b->open[b->depth].start = start + head;
 }
 
 coney_status coney_builder_finish(coney_builder *builder, coney_value *out)
@@ -123,12 +140,15 @@ coney_status coney_builder_finish(coney_builder *builder, coney_value *out)
     coney_builder *b = builder;
     *out = coney_value_null();
     if (b->depth > 0 || b->len == 0)
-        fail(b, CONEY_EINVAL);
+        fail(b, CONEY_EINVAL, NULL);
     if (b->status != CONEY_OK)
         return (coney_status)b->status;
     if (!writable(b))
         return CONEY_ETOOBIG;
-    struct reader r = reader_of(b->data, b->len);
-    amqp10_value_read(&r, 0, "value", out);
+    size_t start = b->open[0].start;
+    out->type = (uint8_t)b->open[0].type;
+    out->encoding = encoding_of(b)->number;
+    out->count = b->open[0].count;
+    out->as.bytes = coney_bytes_of(b->data + start, b->len - start);
     return CONEY_OK;
 }
