@@ -7,11 +7,10 @@
 #define BENCH_FLOOR_H
 
 #include "measure.h"
-#include "wire.h"
+#include "stream_wire.h"
 
 enum {
-    RECEIVE_BUFFER = 1 << 18, /* fits a core's own cache: larger ones are slower, smaller ones cost system calls */
-    SMALLEST_BODY = 8,        /* holds a creation time */
+    SMALLEST_BODY = 8, /* holds a creation time */
     LARGEST_BODY = 255,
 };
 

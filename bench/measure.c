@@ -31,6 +31,9 @@ static struct options parse_options(int argc, char **argv)
     static const struct option_row rows[] = {
         {"--uri", offsetof(struct options, uri), true},
         {"--stream", offsetof(struct options, stream), true},
+        {"--queue", offsetof(struct options, queue), true},
+        {"--type", offsetof(struct options, type), true},
+        {"--ca", offsetof(struct options, ca), true},
         {"--size", offsetof(struct options, size), false},
         {"--count", offsetof(struct options, count), false},
         {"--messages", offsetof(struct options, messages), false},
@@ -42,15 +45,20 @@ static struct options parse_options(int argc, char **argv)
         {"--passes", offsetof(struct options, passes), false},
         {"--handles", offsetof(struct options, handles), false},
         {"--skip-crc", offsetof(struct options, skip_crc), false},
+        {"--prefetch", offsetof(struct options, prefetch), false},
+        {"--ack-each", offsetof(struct options, ack_each), false},
+        {"--on-loop", offsetof(struct options, on_loop), false},
     };
     struct options options = {
         .uri = getenv("CONEY_URI"),
+        .type = "classic",
         .size = 12,
         .messages = 50,
         .rate = 1,
         .seconds = 10,
         .credit = 10,
         .passes = 1,
+        .prefetch = 512,
     };
     for (int i = 2; i < argc; i += 2) {
         const struct option_row *row = rows, *end = rows + sizeof rows / sizeof rows[0];
@@ -129,6 +137,23 @@ const char *given_stream(const struct options *options)
     if (options->stream == NULL)
         die("--stream is needed");
     return options->stream;
+}
+
+const char *given_queue(const struct options *options)
+{
+    if (options->queue == NULL)
+        die("--queue is needed");
+    return options->queue;
+}
+
+void await_empty(uint64_t (*depth)(void *ctx), void *ctx)
+{
+    uint64_t left, until = now_ns() + 5 * SECOND;
+    while ((left = depth(ctx)) > 0) {
+        if (now_ns() > until)
+            die("%" PRIu64 " messages of the queue were not acknowledged", left);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
 }
 
 struct samples samples_of(size_t cap)

@@ -29,8 +29,11 @@ static inline uint64_t now_ns(void)
 
 /* What the sub-commands understand; each reads its own part. 0 in a number = the sub-command's own default. */
 struct options {
-    const char *uri;    /* --uri, CONEY_URI or guest at localhost:5552 */
+    const char *uri;    /* --uri, CONEY_URI or guest at localhost by the stream protocol */
     const char *stream; /* --stream; NULL: one of its own, deleted at the end */
+    const char *queue;  /* --queue; the same */
+    const char *type;   /* --type: of a queue that is declared; default classic */
+    const char *ca;     /* --ca: PEM file of whom to believe over TLS */
     uint64_t size;      /* --size: bytes of a message's body, inside an AMQP data section; default 12 */
     uint64_t count;     /* --count: messages */
     uint64_t messages;  /* --messages: in a burst; default 50 */
@@ -42,6 +45,9 @@ struct options {
     uint64_t passes;    /* --passes: how often a replay reads the whole stream; default 1 */
     uint64_t handles;   /* --handles: producers, and as many consumers, that are open beside */
     uint64_t skip_crc;  /* --skip-crc 1: chunks are not checked */
+    uint64_t prefetch;  /* --prefetch: deliveries that are not settled at most; default 512 */
+    uint64_t ack_each;  /* --ack-each 1: an ack of its own for each message, instead of one for many */
+    uint64_t on_loop;   /* --on-loop 1: the handler runs where the socket is read */
 };
 
 struct command {
@@ -52,11 +58,16 @@ struct command {
 /* Runs the command that argv[1] names with the `--name value` pairs after it. What main returns. */
 int run_command(const struct command *commands, size_t count, int argc, char **argv);
 
-/* "bench-SIDE-PID": a stream of this process's own. Valid until the next call. */
+/* "bench-SIDE-PID": a stream or queue of this process's own. Valid until the next call. */
 const char *own_stream(const char *side);
 
-/* options->stream, which must be given. */
+/* options->stream and options->queue, which must be given. */
 const char *given_stream(const struct options *options);
+const char *given_queue(const struct options *options);
+
+/* Ends the program unless a queue's depth, which is asked for again and again, is 0 within five seconds. A quorum queue takes a
+ * moment to learn of the last acks, and loses them when the connection ends before that. */
+void await_empty(uint64_t (*depth)(void *ctx), void *ctx);
 
 /* Latency samples, in order of arrival. One allocation, touched before the clock matters. */
 struct samples {

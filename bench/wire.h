@@ -1,8 +1,8 @@
-/* wire.h: a bare stream-protocol connection over a plain socket, for the floor that coney is measured against.
+/* wire.h: a bare connection over a plain socket, for the floors that coney is measured against.
  *
- * Knows one address, no recovery, no checks but those that keep a measurement honest: an answer that was not due ends the
- * program. Independent of coney on purpose: a yardstick must not share the code that it measures. A connection belongs to
- * one thread at a time.
+ * Knows one address, no recovery, no checks but those that keep a measurement honest: what was not due ends the program.
+ * Independent of coney on purpose: a yardstick must not share the code that it measures. A connection belongs to one thread
+ * at a time. What it speaks: stream_wire.h, amqp_wire.h.
  */
 #ifndef BENCH_WIRE_H
 #define BENCH_WIRE_H
@@ -13,45 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum {
-    KEY_DECLARE_PUBLISHER = 1,
-    KEY_PUBLISH = 2,
-    KEY_PUBLISH_CONFIRM = 3,
-    KEY_SUBSCRIBE = 7,
-    KEY_DELIVER = 8,
-    KEY_CREDIT = 9,
-    KEY_STORE_OFFSET = 10,
-    KEY_UNSUBSCRIBE = 12,
-    KEY_CREATE = 13,
-    KEY_DELETE = 14,
-    KEY_METADATA = 15,
-    KEY_PEER_PROPERTIES = 17,
-    KEY_SASL_HANDSHAKE = 18,
-    KEY_SASL_AUTHENTICATE = 19,
-    KEY_TUNE = 20,
-    KEY_OPEN = 21,
-    KEY_CLOSE = 22,
-    KEY_HEARTBEAT = 23,
-    KEY_VERSIONS = 27,
-    KEY_RESPONSE = 0x8000,
-    CODE_OK = 1,
-};
-
-enum offset_kind { OFFSET_FIRST = 1, OFFSET_NEXT = 3 };
-
-/* Sizes that the protocol fixes (the size field of a frame included). */
-enum {
-    PUBLISH_HEADER = 4 + 2 + 2 + 1 + 4,
-    ENTRY_HEADER = 8 + 4, /* publishing id, length */
-    DATA_SECTION = 5,     /* 00 53 75 a0 length */
-    CONFIRM_HEADER = 4 + 2 + 2 + 1 + 4,
-    DELIVER_HEADER = 4 + 2 + 2 + 1 + 8, /* version 2: with the committed chunk id */
-    CHUNK_HEADER = 48,
-    CHUNK_ENTRIES = 2, /* offsets into the chunk header */
-    CHUNK_RECORDS = 4,
-    CHUNK_ID = 24,
-    CHUNK_CRC = 32,
-};
+enum { RECEIVE_BUFFER = 1 << 18 }; /* fits a core's own cache: larger ones are slower, smaller ones cost system calls */
 
 static inline uint16_t get16(const uint8_t *p)
 {
@@ -98,42 +60,38 @@ static inline uint8_t *put64(uint8_t *p, uint64_t v)
     return (uint8_t *)memcpy(p, &v, sizeof v) + sizeof v;
 }
 
-static inline uint8_t *put_text(uint8_t *p, const char *text)
+static inline uint8_t *put_bytes(uint8_t *p, const void *data, size_t len)
 {
-    size_t len = strlen(text);
-    p = put16(p, (uint16_t)len);
-    return (uint8_t *)memcpy(p, text, len) + len;
+    return (uint8_t *)memcpy(p, data, len) + len;
 }
 
 struct wire {
     int fd;
-    uint32_t correlation;
-    uint8_t *buffer; /* received and not yet taken: [start, end) */
+    uint32_t correlation; /* of the last request; where the protocol has them */
+    uint8_t *buffer;      /* received and not yet taken: [start, end) */
     size_t cap;
     size_t start;
     size_t end;
 };
 
-struct frame {
-    const uint8_t *data; /* from the size field on; valid until the next wire_fill, wire_make_room or wire_read */
-    size_t len;          /* the size field included */
-    uint16_t key;
+/* What a URI names. */
+struct address {
+    char user[128];
+    char password[128];
+    char host[256];
+    char port[8];
 };
 
-/* Logs in at `uri`, rabbitmq-stream://[user[:password]@]host[:port], virtual host "/", with a receive buffer of `buffer` bytes,
- * without heartbeats and with Deliver version 2. A read that takes longer than 30 seconds ends the program. */
-struct wire wire_open(const char *uri, size_t buffer);
+/* `scheme://user:password@host:port`, without escapes; user, password and port may be left out. */
+struct address address_of(const char *uri, const char *default_port);
+
+/* A connection with an empty receive buffer of `buffer` bytes. A read that takes longer than 30 seconds ends the program. */
+struct wire wire_connect(const struct address *address, size_t buffer);
+
+/* The same around a socket that is connected. */
+struct wire wire_around(int fd, size_t buffer);
+
 void wire_close(struct wire *w);
-
-/* Each waits for the broker's OK. Publisher and subscription have the id 0, the publisher no name. */
-void wire_create(struct wire *w, const char *stream);
-void wire_delete(struct wire *w, const char *stream);
-void wire_declare(struct wire *w, const char *stream);
-void wire_subscribe(struct wire *w, const char *stream, enum offset_kind from, uint16_t credit);
-void wire_unsubscribe(struct wire *w); /* chunks that are still under way are dropped */
-
-/* Grants `credit` more chunks; not answered. */
-void wire_credit(struct wire *w, uint16_t credit);
 
 /* Writes all of it, waiting as long as that takes. */
 void wire_write(struct wire *w, const uint8_t *data, size_t len);
@@ -143,11 +101,5 @@ void wire_make_room(struct wire *w, size_t want);
 
 /* One recv with `flags` into the free part of the buffer. False when it would have blocked and MSG_DONTWAIT is set. */
 bool wire_fill(struct wire *w, int flags);
-
-/* The next frame, if all of it is in the buffer; no system call. */
-bool wire_take(struct wire *w, struct frame *frame);
-
-/* Waits for the next frame. */
-struct frame wire_read(struct wire *w);
 
 #endif
