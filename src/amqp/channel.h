@@ -13,6 +13,7 @@ enum channel_state {
     CHANNEL_OPENING,
     CHANNEL_OPEN,
     CHANNEL_CLOSING, /* our close is out; nothing is handed to the owner any more; the number rests until close-ok */
+    CHANNEL_GONE,    /* its requests are being ended; `closed` follows */
 };
 
 struct channel_owner {
@@ -51,7 +52,6 @@ struct channel {
     struct amqp_conn *conn;
     uint16_t number;
     enum channel_state state;
-    bool crossed; /* CLOSING, and the broker's own close came too */
     const struct channel_owner *owner;
     void *ctx;
     struct list requests; /* in the order in which they were sent */

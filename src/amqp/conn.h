@@ -18,14 +18,20 @@ struct channel;
 
 struct amqp_conn {
     struct conn conn;
+    uint32_t payload_max;      /* of a frame that may arrive */
+    uint32_t step;             /* the method that the log-in waits for */
     uint16_t channel_max;      /* negotiated: the highest number */
     struct channel **channels; /* by number; grows with the highest in use */
     size_t channel_cap;
     size_t channel_count;
     uint16_t number_next; /* goes round, so that a number rests before it is used again */
     bool blocked;         /* publishes are held back, control bytes go */
+    unsigned expected;    /* members that are placed here and have no channel yet */
     unsigned pins;        /* exclusive queues and loans that live on it: it stays open without members */
     struct list idle;     /* open channels that nobody uses: loan.h */
+    size_t idle_count;
+    struct list secrets;                 /* update-secret without an answer: secret.h */
+    struct credentials_wait credentials; /* the log-in waits for them */
 };
 
 static inline struct amqp_conn *amqp_conn_of(struct conn *conn)
@@ -42,8 +48,12 @@ bool amqp_conn_send(struct amqp_conn *conn, uint16_t channel, const struct amqp_
 /* The connection cannot go on: the broker did what the protocol does not allow. `field` names what. */
 void amqp_conn_protocol_error(struct amqp_conn *conn, const char *field);
 
-/* Something that kept a connection without members open has left it. */
+/* Something keeps the connection open, also without members; or has left it. */
+void amqp_conn_pin(struct amqp_conn *conn);
 void amqp_conn_unpin(struct amqp_conn *conn);
+
+/* Whether one more channel can be had: a number is free and not kept for a member, or an idle channel is there. */
+bool amqp_conn_has_channel(const struct amqp_conn *conn);
 
 /* handshake.c: the log-in. */
 void amqp_login(struct conn *conn);

@@ -6,17 +6,30 @@
 #define CONEY_AMQP_ENV_H
 
 #include "amqp/topology.h"
+#include "core/credentials.h"
 #include "core/round.h"
 
 #include <coney/amqp.h>
+
+/* A handle of the user's that is no member: a raw channel, a transaction. What is left of them ends with the environment. */
+struct amqp_handle {
+    struct list in_env; /* in amqp->handles, from its opening to its close; on the loop */
+    void (*abandon)(
+        struct amqp_handle
+            *handle); /* on the loop, the environment was closed: every use answers CONEY_ECLOSED; drops the user's reference */
+};
 
 struct coney_amqp {
     struct env env;
     int64_t channel_max; /* that we offer; 0 = what the broker allows */
     size_t max_message;  /* of the largest body accepted */
+    char *mechanism;     /* of SASL, as the options name it; NULL: as the URI does, or PLAIN */
+    struct credentials credentials;
     struct topology topology;
     struct round rounds[3];    /* by purpose: each dials the addresses for its connections */
-    struct list loans_waiting; /* loan.h: for a connection */
+    struct list loans_waiting; /* loan.h */
+    struct task loan_task;     /* looks at them */
+    struct list handles;
     counter blocked;
     counter channels;
     counter publishers;

@@ -12,8 +12,8 @@ struct loan {
     struct coney_amqp *amqp;
     enum purpose purpose;
     struct channel *channel; /* once it is ready */
-    struct list waiting;     /* for its connection */
-    struct task task;
+    struct amqp_conn *conn;  /* pinned; NULL: none yet */
+    struct list waiting;     /* in the environment's: for a connection, or to be told that the channel is ready */
 
     /* loan->channel is open. Never from inside loan_start. */
     void (*ready)(struct loan *loan);

@@ -8,23 +8,41 @@
 #include "amqp/channel.h"
 #include "core/member.h"
 
-/* Embedded in every member of an AMQP environment. */
+/* Embedded in every member of an AMQP environment; made by place_init. */
 struct place {
     struct channel *channel; /* NULL: none */
     struct list waiting;     /* for the topology, in its list */
+    bool expected;           /* placed on a connection, which keeps a number free for its channel */
 };
 
-/* A member_kind with what place.c needs; `member` first. Its locate and leave are place_locate and place_leave (a kind whose leave does more
- * calls it). */
+/* A member_kind with what place.c needs; `member` first. Its locate, declare and leave are place_locate, place_declare and place_leave (a kind whose
+ * leave does more calls it). */
 struct place_kind {
     struct member_kind member;
     struct place *(*place_of)(struct member *member);
+    void (*declare)(
+        struct member *member); /* place->channel is open, member->id its number; ends in member_active or member_failed */
     const struct channel_owner *owner; /* of the channel; ctx is the member. `opened` is place_opened, `closed` place_closed */
     const char *(*queue)(struct member *member); /* consumers: the queue, which may be bound to a connection; NULL otherwise */
 };
 
-/* Begins an attempt; ends in kind->declare on an open channel, or in member_failed. */
+static inline const struct place_kind *place_kind_of(const struct member *member)
+{
+    return container_of(member->kind, const struct place_kind, member);
+}
+
+static inline struct place *place_of(struct member *member)
+{
+    return place_kind_of(member)->place_of(member);
+}
+
+void place_init(struct place *place);
+
+/* Begins an attempt; ends in place_kind.declare on an open channel, or in member_failed. */
 void place_locate(struct member *member);
+
+/* For member_kind.declare: the connection is ready, opens the channel. */
+void place_declare(struct member *member);
 
 /* The topology is as it should be, or as good as it gets: goes on. */
 void place_go_on(struct member *member);
