@@ -42,6 +42,8 @@ struct fixture {
     int listener;
     uint16_t port;
     int peer;
+    const struct tls_settings *tls;
+    int64_t connect_timeout; /* 5 s at first */
 
     enum callback close_in; /* the callback that closes the link */
     enum callback last;     /* the latest callback */
@@ -193,6 +195,7 @@ static inline int start(void **state)
     f->loop = coney_loop_new();
     f->pool = pool_new((size_t)64 << 20);
     f->peer = -1;
+    f->connect_timeout = 5 * CONEY_SECOND;
     f->slice = SIZE_MAX;
     listen_on_loopback(f, 8);
     *state = f;
@@ -215,7 +218,7 @@ static inline int stop(void **state)
 
 static inline void open_to(struct fixture *f, const char *host, uint16_t port)
 {
-    struct link_options options = {.host = host, .port = port, .connect_timeout = 5 * CONEY_SECOND};
+    struct link_options options = {.host = host, .port = port, .connect_timeout = f->connect_timeout, .tls = f->tls};
     f->link = link_open(f->loop, f->pool, &options, &owner, f);
     assert_non_null(f->link);
 }

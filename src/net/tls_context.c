@@ -149,8 +149,7 @@ static bool complain_of_key(struct loading *l, const char *option, const char *p
         return complain(l, "the key in %s '%s' is encrypted: set key_password", option, path);
     if (l->asked_for_password)
         return complain(l, "key_password is not the password of the key in %s '%s'", option, path);
-    return complain(l, reached_end_of_pem() ? "%s '%s' holds no PEM key" : "%s '%s' holds a key that cannot be read", option,
-                    path);
+    return complain(l, "%s '%s' holds no PEM key that can be read", option, path);
 }
 
 static bool load_pem(struct loading *l)
