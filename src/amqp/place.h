@@ -12,6 +12,7 @@
 struct place {
     struct channel *channel; /* NULL: none */
     struct list waiting;     /* for the topology, in its list */
+    struct member *waiter;   /* whose place it is, while it waits there: topology.c */
     bool expected;           /* placed on a connection, which keeps a number free for its channel */
 };
 
