@@ -33,6 +33,8 @@ enum conn_state {
 struct conn_kind {
     size_t size; /* of the client's struct, which begins with its struct conn */
 
+    void (*init)(struct conn *conn); /* the client's own fields, before it is dialled. Cannot fail. May be NULL */
+
     /* The link's callbacks; their ctx is the struct conn. The kind's own: frame_size, on_frame (which holds a reference of the connection
      * while it works). conn.c's: conn_link_open, conn_link_read_end (may be called from one of the kind's), conn_link_down. For senders:
      * sender_link_fill and sender_link_written (core/sender.h). */
@@ -45,6 +47,7 @@ struct conn_kind {
     void (*heartbeat)(struct conn *conn);            /* sends one */
     bool (*send_close)(struct conn *conn);     /* an orderly Close, whose answer calls conn_fail; false: it cannot be sent */
     bool (*has_room)(const struct conn *conn); /* whether one more member fits; also asked while it connects */
+    bool (*is_used)(const struct conn *conn);  /* by somebody beside its members; may be NULL */
     void (*attach)(struct conn *conn, struct member *); /* gives member->id, a number that is free on the connection */
     /* The member leaves: the number is free again, or rests while the broker may still know it (`held`). */
     void (*detach)(struct conn *conn, struct member *member, bool held);
@@ -108,6 +111,10 @@ void conn_unref(struct conn *conn);
 /* A member takes a place on the connection (kind->has_room said that it may), or leaves it. */
 void conn_attach(struct conn *conn, struct member *member);
 void conn_detach(struct member *member, bool held);
+
+/* Somebody who used it has left: a connection that is ready and that nobody uses is kept for the next who asks, if it is the only one; otherwise it is
+ * closed. */
+void conn_let_go(struct conn *conn);
 
 /* A sender's `ready` has something to send. */
 void conn_want_write(struct conn *conn, struct list *sender_ready);

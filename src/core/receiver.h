@@ -50,10 +50,16 @@ struct receiver {
     bool unsubscribing; /* in a close: kind->unsubscribe was called */
 };
 
+struct receiver_options {
+    uint64_t max_kept; /* bytes */
+    bool on_loop;      /* the lane runs on the loop, although there is a dispatcher */
+    bool paused;       /* as if receiver_pause had been called */
+};
+
 /* A receiver that is not open yet, with one reference, the user's handle; zeroed before, first in a struct from calloc. False: memory is out, there is
  * nothing to give back but the struct. */
 bool receiver_init(struct receiver *receiver, const struct receiver_kind *kind, const struct member_kind *member_kind,
-                   struct env *env, const char *name, uint64_t max_kept, bool on_loop, bool paused, bool keep_trying);
+                   struct env *env, const char *name, const struct receiver_options *options, bool keep_trying);
 
 /* The lane and the loop ------------------------------------------------------------------------------------------------ */
 
@@ -61,7 +67,7 @@ bool receiver_init(struct receiver *receiver, const struct receiver_kind *kind, 
 void receiver_post(struct receiver *receiver);
 void receiver_wake(struct receiver *receiver);
 
-/* From the lane: it is woken at `at` (time_now()'s clock), or before. */
+/* From the lane: it is woken at `at` (time_now()'s clock), or before, and kind->task runs. */
 void receiver_wake_later(struct receiver *receiver, int64_t at);
 
 /* The member's life: for member_kind, or to be called from the kind's own --------------------------------------------------- */

@@ -28,6 +28,9 @@ struct sender_kind {
      * is nothing. They stay untouched until outbox_written or outbox_rewind. */
     size_t (*fill)(struct sender *sender, struct iovec *slices, size_t cap, size_t *bytes);
 
+    /* On the loop: every byte of the last fill is with the kernel. May settle slots. May be NULL. */
+    void (*written)(struct sender *sender);
+
     /* On the loop, placed: how large an entry, or what the kind counts, may be on this connection. */
     size_t (*limit)(const struct sender *sender);
 

@@ -9,12 +9,12 @@
 #ifndef CONEY_CORE_SETTINGS_H
 #define CONEY_CORE_SETTINGS_H
 
+#include <coney/tls.h>
 #include <coney/value.h>
 
 #define HOST_CAP 256 /* bytes of a host name with its end */
 
 struct tls_settings;
-struct coney_tls_options;
 
 /* One address of a broker node. */
 struct node {
@@ -72,7 +72,7 @@ struct settings_options {
     const char *const *addresses; /* further "host:port", NULL-terminated */
     const coney_field *properties;
     size_t property_count;
-    const struct coney_tls_options *tls;
+    const coney_tls_options *tls;
     int64_t heartbeat; /* nanoseconds, and below */
     int64_t connect_timeout;
     int64_t call_deadline;
