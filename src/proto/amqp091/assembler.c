@@ -26,7 +26,7 @@ static const char *check_header(struct amqp_assembler *a, coney_bytes payload, u
     a->declared = load64(at + 4);
     if (a->declared > INT64_MAX)
         return amqp_fault_body_negative;
-    return a->declared > limit ? amqp_fault_body_too_large : NULL;
+    return a->declared > limit || a->declared > AMQP_BODY_LIMIT ? amqp_fault_body_too_large : NULL;
 }
 
 /* What a frame of this type is when another was due; NULL when it was this one. */

@@ -24,7 +24,7 @@ struct amqp_assembler {
     uint64_t left;     /* of it, still to come */
 };
 
-#define AMQP_BODY_LIMIT UINT32_MAX /* the largest `limit` there may be: one body frame must hold it */
+#define AMQP_BODY_LIMIT UINT32_MAX /* the largest body there may be: one frame of the unit must hold it */
 
 /* What amqp_assembler_check says; the pointers may be compared. */
 extern const char amqp_fault_no_method[];      /* a content header without a method that announces it */
@@ -40,8 +40,8 @@ extern const char amqp_fault_body_too_large[]; /* a body size over the limit: `d
 
 /* Checks the next frame of the channel: one whole frame, `size` bytes as amqp_frame_size measured them, whose type is method,
  * header or body; a method only if it carries content, or if amqp_assembler_busy. NULL and *room, the bytes that the unit has
- * after amqp_assembler_add; or one of the faults, after which the assembler is not used again. `limit` bounds the body; it is at
- * most AMQP_BODY_LIMIT. */
+ * after amqp_assembler_add; or one of the faults, after which the assembler is not used again. `limit` bounds the body, as
+ * AMQP_BODY_LIMIT does in any case. */
 const char *amqp_assembler_check(struct amqp_assembler *a, const uint8_t *frame, size_t size, uint64_t limit, size_t *room);
 
 /* Copies the frame that amqp_assembler_check has just passed to its place in `buffer`, which holds what was added before and

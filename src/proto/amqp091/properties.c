@@ -5,7 +5,6 @@
 enum property_kind { PROPERTY_SHORT, PROPERTY_DIGITS, PROPERTY_TABLE, PROPERTY_U8, PROPERTY_U64 };
 
 struct property {
-    uint16_t flag;
     uint16_t at; /* offset in struct amqp_properties */
     enum property_kind kind;
     const char *name;
@@ -13,25 +12,23 @@ struct property {
 
 #define AT(kind, member) offsetof(struct amqp_properties, member), PROPERTY_##kind, #member
 
-/* In wire order. */
+/* In wire order: the flag of property `i` is 0x8000 >> i. */
 static const struct property table[] = {
-    {AMQP_CONTENT_TYPE, AT(SHORT, content_type)},
-    {AMQP_CONTENT_ENCODING, AT(SHORT, content_encoding)},
-    {AMQP_HEADERS, AT(TABLE, headers)},
-    {AMQP_DELIVERY_MODE, AT(U8, delivery_mode)},
-    {AMQP_PRIORITY, AT(U8, priority)},
-    {AMQP_CORRELATION_ID, AT(SHORT, correlation_id)},
-    {AMQP_REPLY_TO, AT(SHORT, reply_to)},
-    {AMQP_EXPIRATION, AT(DIGITS, expiration)},
-    {AMQP_MESSAGE_ID, AT(SHORT, message_id)},
-    {AMQP_TIMESTAMP, AT(U64, timestamp)},
-    {AMQP_TYPE, AT(SHORT, type)},
-    {AMQP_USER_ID, AT(SHORT, user_id)},
-    {AMQP_APP_ID, AT(SHORT, app_id)},
-    {AMQP_CLUSTER_ID, AT(SHORT, cluster_id)},
+    {AT(SHORT, content_type)}, {AT(SHORT, content_encoding)}, {AT(TABLE, headers)},  {AT(U8, delivery_mode)},
+    {AT(U8, priority)},        {AT(SHORT, correlation_id)},   {AT(SHORT, reply_to)}, {AT(DIGITS, expiration)},
+    {AT(SHORT, message_id)},   {AT(U64, timestamp)},          {AT(SHORT, type)},     {AT(SHORT, user_id)},
+    {AT(SHORT, app_id)},       {AT(SHORT, cluster_id)},
 };
 
-enum { COUNT = sizeof table / sizeof *table, FLAG_BYTES = 2, SHORT_MAX = 255, CONTINUED = 0x0001, UNUSED = 0x0003 };
+enum { FLAG_BYTES = 2, SHORT_MAX = 255, CONTINUED = 0x0001, USED = 0xfffc };
+
+/* Takes the first property out of a set of them that is not empty. */
+static const struct property *take_first(unsigned *flags)
+{
+    int first = __builtin_clz(*flags) - 16;
+    *flags &= ~(0x8000u >> first);
+    return &table[first];
+}
 
 /* Reading --------------------------------------------------------------------------------------------------------- */
 
@@ -61,12 +58,11 @@ const char *amqp_properties_read(coney_bytes encoded, struct amqp_properties *ou
 {
     struct reader r = reader_of(encoded.data, encoded.len);
     uint16_t flags = read16(&r, "flags");
-    *out = (struct amqp_properties){.flags = flags & (uint16_t)~UNUSED};
+    *out = (struct amqp_properties){.flags = flags & USED};
     if (flags & CONTINUED)
         reader_fail(&r, "flags");
-    for (size_t i = 0; i < COUNT && reader_ok(&r); i++)
-        if (flags & table[i].flag)
-            read_property(&r, &table[i], out);
+    for (unsigned left = flags & USED; left != 0 && reader_ok(&r);)
+        read_property(&r, take_first(&left), out);
     if (reader_left(&r) > 0)
         reader_fail(&r, "properties.end");
     return r.field;
@@ -131,11 +127,9 @@ coney_status amqp_properties_size(const struct amqp_properties *p, size_t *size,
 {
     size_t sum = FLAG_BYTES;
     *size = 0;
-    for (size_t i = 0; i < COUNT; i++) {
+    for (unsigned left = p->flags & USED; left != 0;) {
         size_t bytes = 0;
-        if ((p->flags & table[i].flag) == 0)
-            continue;
-        coney_status status = size_property(&table[i], p, &bytes, field);
+        coney_status status = size_property(take_first(&left), p, &bytes, field);
         if (status != CONEY_OK)
             return status;
         sum += bytes;
@@ -182,11 +176,10 @@ static uint8_t *write_property(uint8_t *at, const struct property *property, con
 
 uint8_t *amqp_properties_write(uint8_t *at, const struct amqp_properties *p)
 {
-    store16(at, p->flags & (uint16_t)~UNUSED);
+    store16(at, p->flags & USED);
     at += FLAG_BYTES;
-    for (size_t i = 0; i < COUNT; i++)
-        if (p->flags & table[i].flag)
-            at = write_property(at, &table[i], p);
+    for (unsigned left = p->flags & USED; left != 0;)
+        at = write_property(at, take_first(&left), p);
     return at;
 }
 
