@@ -190,22 +190,12 @@ void amqp_declare(struct wire *w, const char *queue, const char *type)
     request_call(w, &r, QUEUE_DECLARE_OK);
 }
 
-uint32_t amqp_depth(struct wire *w, const char *queue)
-{
-    enum { PASSIVE = 1 };
-    struct request r;
-    request_begin(&r, 1, QUEUE_DECLARE);
-    r.at = put32(put8(put_short(put16(r.at, 0), queue), PASSIVE), 0);
-    const uint8_t *name = request_call(w, &r, QUEUE_DECLARE_OK).payload + AMQP_ARGUMENTS;
-    return get32(name + 1 + name[0]);
-}
-
-void amqp_delete(struct wire *w, const char *queue)
+uint32_t amqp_delete(struct wire *w, const char *queue)
 {
     struct request r;
     request_begin(&r, 1, QUEUE_DELETE);
     r.at = put8(put_short(put16(r.at, 0), queue), 0);
-    request_call(w, &r, QUEUE_DELETE_OK);
+    return get32(request_call(w, &r, QUEUE_DELETE_OK).payload + AMQP_ARGUMENTS);
 }
 
 void amqp_confirm_select(struct wire *w)

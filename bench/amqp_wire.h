@@ -81,11 +81,10 @@ bool amqp_take(struct wire *w, struct amqp_frame *frame);
 struct amqp_frame amqp_read(struct wire *w);
 struct amqp_frame amqp_expect(struct wire *w, enum amqp_method method);
 
-/* Each waits for the broker's -ok. `type` is that of a durable queue: "classic" or "quorum". amqp_depth: how many messages
- * it has that nobody has acknowledged. The consumer is called "c". */
+/* Each waits for the broker's -ok. `type` is that of a durable queue: "classic" or "quorum". amqp_delete returns how many
+ * messages the queue still had. The consumer is called "c". */
 void amqp_declare(struct wire *w, const char *queue, const char *type);
-uint32_t amqp_depth(struct wire *w, const char *queue);
-void amqp_delete(struct wire *w, const char *queue);
+uint32_t amqp_delete(struct wire *w, const char *queue);
 void amqp_confirm_select(struct wire *w);
 void amqp_consume(struct wire *w, const char *queue, uint16_t prefetch);
 

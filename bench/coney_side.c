@@ -5,12 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static void must(coney_status status, const coney_call *call)
-{
-    if (status != CONEY_OK)
-        die("%s", call->text[0] != '\0' ? call->text : coney_status_text(status));
-}
-
 static coney_settle ignore_message(void *ctx, const coney_stream_delivery *delivery)
 {
     (void)ctx;
@@ -18,37 +12,43 @@ static coney_settle ignore_message(void *ctx, const coney_stream_delivery *deliv
     return CONEY_ACK;
 }
 
+void side_must(coney_status status, const coney_call *call)
+{
+    if (status != CONEY_OK)
+        die("%s", call->text[0] != '\0' ? call->text : coney_status_text(status));
+}
+
 coney_stream_env *side_open(const struct options *options)
 {
     coney_call call = {0};
     coney_stream_env *env = coney_stream_env_open(options->uri, NULL, &call);
-    must(call.status, &call);
+    side_must(call.status, &call);
     return env;
 }
 
 void side_close(coney_stream_env **env)
 {
     coney_call call = {0};
-    must(coney_stream_env_close(env, &call), &call);
+    side_must(coney_stream_env_close(env, &call), &call);
 }
 
 void side_create(coney_stream_env *env, const char *stream)
 {
     coney_call call = {0};
-    must(coney_stream_create(env, stream, NULL, &call), &call);
+    side_must(coney_stream_create(env, stream, NULL, &call), &call);
 }
 
 void side_delete(coney_stream_env *env, const char *stream)
 {
     coney_call call = {0};
-    must(coney_stream_delete(env, stream, &call), &call);
+    side_must(coney_stream_delete(env, stream, &call), &call);
 }
 
 coney_stream_producer *side_producer(coney_stream_env *env, const char *stream, const coney_stream_producer_options *options)
 {
     coney_call call = {0};
     coney_stream_producer *producer = coney_stream_producer_open(env, stream, options, &call);
-    must(call.status, &call);
+    side_must(call.status, &call);
     return producer;
 }
 
@@ -56,26 +56,26 @@ coney_stream_consumer *side_consumer(coney_stream_env *env, const char *stream, 
 {
     coney_call call = {0};
     coney_stream_consumer *consumer = coney_stream_consumer_open(env, stream, options, &call);
-    must(call.status, &call);
+    side_must(call.status, &call);
     return consumer;
 }
 
 void side_flush(coney_stream_producer *producer)
 {
     coney_call call = {.deadline = 60 * CONEY_SECOND};
-    must(coney_stream_producer_flush(producer, &call), &call);
+    side_must(coney_stream_producer_flush(producer, &call), &call);
 }
 
 void side_close_producer(coney_stream_producer **producer)
 {
     coney_call call = {0};
-    must(coney_stream_producer_close(producer, &call), &call);
+    side_must(coney_stream_producer_close(producer, &call), &call);
 }
 
 void side_close_consumer(coney_stream_consumer **consumer)
 {
     coney_call call = {0};
-    must(coney_stream_consumer_close(consumer, &call), &call);
+    side_must(coney_stream_consumer_close(consumer, &call), &call);
 }
 
 void side_await(sem_t *done)

@@ -12,6 +12,9 @@
 
 #include <semaphore.h>
 
+/* Ends the program with the call's text unless the status is CONEY_OK. */
+void side_must(coney_status status, const coney_call *call);
+
 /* Opening and closing that cannot fail: the call's text is the last word of the program. */
 coney_stream_env *side_open(const struct options *options);
 void side_close(coney_stream_env **env);

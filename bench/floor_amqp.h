@@ -14,6 +14,8 @@ void amqp_floor_publish(const struct options *options);
 
 /* Declares --queue and publishes --count messages of --size bytes to it. */
 void amqp_floor_fill(const struct options *options);
+
+/* Deletes --queue, of which every message must have been acknowledged. */
 void amqp_floor_delete(const struct options *options);
 
 /* Messages a second of the --count messages of --queue, which are all that it has: one ack for a quarter of the prefetch, or one each with --ack-each 1. */

@@ -95,17 +95,6 @@ static uint64_t consume_all(struct consumer *c, const struct options *o)
     return end - start;
 }
 
-struct depth {
-    struct wire *wire;
-    const char *queue;
-};
-
-static uint64_t depth(void *ctx)
-{
-    struct depth *d = ctx;
-    return amqp_depth(d->wire, d->queue);
-}
-
 void amqp_floor_consume(const struct options *o)
 {
     if (o->count == 0 || o->prefetch > UINT16_MAX)
@@ -113,7 +102,7 @@ void amqp_floor_consume(const struct options *o)
     struct consumer c = {.wire = amqp_open(o->uri)};
     amqp_consume(&c.wire, given_queue(o), (uint16_t)o->prefetch);
     uint64_t ns = consume_all(&c, o);
-    await_empty(depth, &(struct depth){.wire = &c.wire, .queue = o->queue});
+    let_acks_arrive();
     amqp_close(&c.wire);
     print_rate("floor", "consume", "consumed_per_second", o->size, o->count, ns);
 }

@@ -128,7 +128,9 @@ void amqp_floor_fill(const struct options *o)
 void amqp_floor_delete(const struct options *o)
 {
     struct wire w = amqp_open(o->uri);
-    amqp_delete(&w, given_queue(o));
+    uint32_t left = amqp_delete(&w, given_queue(o));
     amqp_close(&w);
+    if (left > 0)
+        die("%u messages of '%s' were not acknowledged", left, o->queue);
     printf("{\"side\": \"floor\", \"row\": \"delete\"}\n");
 }

@@ -26,8 +26,7 @@ bool wire_receive(struct wire *w);
  * credit allows, and then nothing. */
 void peer_stream(const struct options *options);
 
-/* AMQP 0-9-1. Every method is answered with its -ok. All publishes that one read brought are confirmed by one ack, or by one each
- * with --ack-each 1. The first consumer of a connection is sent --count messages of --size bytes, --frame at a time (128), as soon
+/* AMQP 0-9-1. Every method is answered with its -ok. All publishes that one read brought are confirmed by one ack. The first consumer of a connection is sent --count messages of --size bytes, --frame at a time (128), as soon
  * as the prefetch has room for so many, and then nothing. */
 void peer_amqp(const struct options *options);
 

@@ -63,20 +63,6 @@ static void consume_one(amqp_connection_state_t state, uint64_t size)
     amqp_destroy_envelope(&envelope);
 }
 
-struct depth {
-    amqp_connection_state_t state;
-    const char *queue;
-};
-
-static uint64_t depth(void *ctx)
-{
-    struct depth *d = ctx;
-    amqp_queue_declare_ok_t *declared =
-        amqp_queue_declare(d->state, CHANNEL, amqp_cstring_bytes(d->queue), 1, 0, 0, 0, amqp_empty_table);
-    must_reply(amqp_get_rpc_reply(d->state), "depth");
-    return declared->message_count;
-}
-
 static void consume(const struct options *o)
 {
     amqp_connection_state_t state = open_channel(o);
@@ -91,7 +77,7 @@ static void consume(const struct options *o)
             start = now_ns();
     }
     uint64_t end = now_ns();
-    await_empty(depth, &(struct depth){.state = state, .queue = o->queue});
+    let_acks_arrive();
     close_channel(state);
     print_rate("rabbitmq-c", "consume", "consumed_per_second", o->size, o->count, end - start);
 }
