@@ -119,22 +119,30 @@ static inline bool amqp_unit_read(const uint8_t *at, size_t len, struct amqp_uni
 static inline const char *amqp_deliver_read(coney_bytes method, struct amqp_basic_deliver *out)
 {
     const uint8_t *at = method.data;
-    const uint8_t *end = at + method.len;
-    if (method.len < 5 || method.len < (size_t)5 + at[4] + 9)
-        return method.len < 5 || method.len < (size_t)5 + at[4] ? "basic_deliver.consumer_tag" : "basic_deliver.delivery_tag";
+    size_t left = method.len;
+    if (left < 5 || left - 5 < at[4])
+        return "basic_deliver.consumer_tag";
     out->consumer_tag = coney_bytes_of(at + 5, at[4]);
-    at += 5 + at[4];
+    left -= 5 + out->consumer_tag.len;
+    at += 5 + out->consumer_tag.len;
+
+    if (left < 9)
+        return left < 8 ? "basic_deliver.delivery_tag" : "basic_deliver.redelivered";
     out->delivery_tag = load64(at);
     out->redelivered = at[8] & 1;
+    left -= 9;
     at += 9;
-    if (at == end || end - at < 1 + at[0])
+
+    if (left < 1 || left - 1 < at[0])
         return "basic_deliver.exchange";
     out->exchange = coney_bytes_of(at + 1, at[0]);
-    at += 1 + at[0];
-    if (at == end || end - at < 1 + at[0])
+    left -= 1 + out->exchange.len;
+    at += 1 + out->exchange.len;
+
+    if (left < 1 || left - 1 < at[0])
         return "basic_deliver.routing_key";
     out->routing_key = coney_bytes_of(at + 1, at[0]);
-    return end - at == 1 + at[0] ? NULL : "method.end";
+    return left - 1 == at[0] ? NULL : "method.end";
 }
 
 #endif
