@@ -271,9 +271,13 @@ static void the_refusal_of_a_client_is_told_though_its_writes_fail(void **state)
     link_write(s->f->link, "header", 6);
     ROUNDS_UNTIL(s, s->f->opened == 1);
     tls_peer_pump(&s->peer);
+    close(s->f->peer);
+    s->f->peer = -1;
     link_write(s->f->link, "more", 4);
-    coney_loop_step(s->f->loop);
-    shutdown(s->f->peer, SHUT_RDWR);
+    link_flush(&s->f->link->flush); /* what the peer's host answers with a reset */
+    link_write(s->f->link, "and more", 8);
+    link_flush(&s->f->link->flush);
+    assert_int_not_equal(s->f->link->broken, 0);
     UNTIL(s->f, s->f->downs == 1);
     assert_int_equal(s->f->status, CONEY_ETLS);
     assert_non_null(strstr(s->f->text, "asks for a client certificate"));

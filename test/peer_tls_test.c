@@ -1,6 +1,8 @@
 /* peer_tls_test.c: bytes through TLS: however the network cuts them, none is lost, late or in clear text; and how it ends. */
 #include "tls_scene.h"
 
+#include "net/tls_internal.h"
+
 #include <signal.h>
 
 /* What the peer can read now, added to `got`. */
@@ -219,6 +221,37 @@ static void a_slow_reader_gets_every_byte_in_order(void **state)
     free(bulk);
 }
 
+/* The peer reads nothing until the socket is full and the last record waits inside TLS, the owner's memory all taken. */
+static void what_waits_inside_tls_leaves_when_the_socket_has_room(void **state)
+{
+    struct scene *s = *state;
+    static uint8_t bulk[8000];
+    static char got[sizeof bulk];
+    open_and_agree(s);
+    s->f->slice = sizeof bulk;
+    size_t sent = 0;
+    while (!link_is_blocked(s->f->link)) {
+        assert_int_equal((size_t)s->f->writtens * sizeof bulk, sent);
+        assert_true(sent < ((size_t)64 << 20));
+        s->f->bulk = bulk;
+        s->f->bulk_len = sizeof bulk;
+        sent += sizeof bulk;
+        link_want_write(s->f->link);
+        coney_loop_step(s->f->loop);
+        UNTIL(s->f, s->f->bulk_len == 0);
+    }
+    assert_int_equal((size_t)s->f->writtens * sizeof bulk, sent);
+    size_t have = 0;
+    int64_t deadline = time_after(time_now(), PATIENCE);
+    while (have < sent) {
+        assert_true(time_now() < deadline);
+        round_of(s);
+        for (size_t more; (more = tls_peer_read(&s->peer, got, sizeof got)) > 0;)
+            have += more;
+    }
+    assert_false(link_is_blocked(s->f->link));
+}
+
 static void slices_share_records_of_up_to_16_kib(void **state)
 {
     struct scene *s = *state;
@@ -240,7 +273,66 @@ static void slices_share_records_of_up_to_16_kib(void **state)
     assert_int_equal(s->f->fills, 2);
 }
 
-/* Both ways at once through windows of a byte a round, with the peer's keys changed meanwhile: the answer to that is written by a read. */
+/* Moves so many bytes of the peer's ciphertext to the link's socket. */
+static void give_to_link(struct scene *s, size_t len)
+{
+    char bytes[8192];
+    int have = BIO_read(s->peer.to_socket, bytes, (int)(len < sizeof bytes ? len : sizeof bytes));
+    assert_true(have > 0 && send(s->f->peer, bytes, (size_t)have, MSG_NOSIGNAL) == have);
+}
+
+/* A session ticket of two records, for it holds the client's certificate. After the first OpenSSL writes nothing before it has read
+ * the second. Returns with a write that waits for that. */
+static void begin_a_write_that_has_to_read_first(struct scene *s)
+{
+    enum { FRAGMENT = 512, RECORD_OVERHEAD = 22 };
+    s->server.client_ca = FILE_OF("ca.pem");
+    s->options.certificate = FILE_OF("client.pem");
+    s->options.private_key = FILE_OF("client.key");
+    nonblocking_listener(s);
+    open_tls(s);
+    UNTIL(s->f, (s->f->peer = accept4(s->f->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0);
+    tls_peer_start(&s->peer, s->f->peer, &s->server);
+    SSL_set_max_send_fragment(s->peer.ssl, FRAGMENT);
+    int64_t deadline = time_after(time_now(), PATIENCE);
+    while (SSL_do_handshake(s->peer.ssl) != 1) { /* the tickets stay with the peer */
+        assert_true(time_now() < deadline);
+        tls_peer_take(&s->peer);
+        if (!SSL_is_init_finished(s->peer.ssl) && BIO_pending(s->peer.to_socket) > 0)
+            give_to_link(s, SIZE_MAX);
+        loop_wait_and_step(s->f->loop, time_after(time_now(), CONEY_MILLISECOND));
+    }
+    assert_int_equal(s->f->opened, 1);
+    assert_true(BIO_pending(s->peer.to_socket) > FRAGMENT + RECORD_OVERHEAD);
+    give_to_link(s, FRAGMENT + RECORD_OVERHEAD);
+    UNTIL(s->f, !SSL_is_init_finished(s->f->link->tls->ssl));
+    link_write(s->f->link, "control", 7);
+    coney_loop_step(s->f->loop);
+    assert_true(link_is_blocked(s->f->link));
+}
+
+static void F03_a_write_that_has_to_read_first_goes_out_when_that_came(void **state)
+{
+    struct scene *s = *state;
+    begin_a_write_that_has_to_read_first(s);
+    give_to_link(s, SIZE_MAX);
+    expect_at_peer(s, "control");
+}
+
+/* What such a write reads beyond that, the socket tells nobody of. */
+static void F04_a_frame_that_a_write_has_read_is_handed_over(void **state)
+{
+    struct scene *s = *state;
+    begin_a_write_that_has_to_read_first(s);
+    write_frames(s, 1, 100, 0);
+    give_to_link(s, SIZE_MAX);
+    s->f->link->writable = true;
+    link_flush(&s->f->link->flush); /* before the loop has looked at the socket */
+    UNTIL(s->f, s->f->frames == 1);
+    expect_at_peer(s, "control");
+}
+
+/* Answers to changed keys are written by reads, beside writes. */
 static void a_change_of_keys_while_writing_loses_nothing(void **state)
 {
     struct scene *s = *state;
@@ -313,6 +405,19 @@ static void F06_three_writes_to_a_peer_that_reset_are_an_error_and_no_signal(voi
     link_close(&s->f->link, true);
     sigprocmask(SIG_SETMASK, NULL, &after);
     assert_memory_equal(&before, &after, sizeof before);
+}
+
+/* The last words make the peer's host answer with a reset; the goodbye after them meets a broken pipe. */
+static void F06_a_goodbye_to_a_peer_that_is_gone_raises_no_signal(void **state)
+{
+    struct scene *s = *state;
+    assert_true(signal(SIGPIPE, SIG_DFL) != SIG_ERR);
+    open_and_agree(s);
+    close(s->f->peer);
+    s->f->peer = -1;
+    link_write(s->f->link, "last words", 10);
+    link_close(&s->f->link, true);
+    assert_int_equal(s->f->downs, 0);
 }
 
 static void a_record_that_was_changed_on_its_way_ends_the_link(void **state)
@@ -447,12 +552,16 @@ int main(void)
         scene_test(F04_frames_of_a_record_that_a_pause_left_come_when_reading_goes_on),
         scene_test(F04_a_flood_is_read_to_its_end),
         scene_test(a_slow_reader_gets_every_byte_in_order),
+        scene_test(what_waits_inside_tls_leaves_when_the_socket_has_room),
         scene_test(slices_share_records_of_up_to_16_kib),
+        scene_test(F03_a_write_that_has_to_read_first_goes_out_when_that_came),
+        scene_test(F04_a_frame_that_a_write_has_read_is_handed_over),
         scene_test(a_change_of_keys_while_writing_loses_nothing),
         scene_test(an_orderly_close_says_goodbye_and_flushes_first),
         scene_test(the_peers_goodbye_is_a_lost_connection),
         scene_test(an_end_without_goodbye_is_told_as_such),
         scene_test(F06_three_writes_to_a_peer_that_reset_are_an_error_and_no_signal),
+        scene_test(F06_a_goodbye_to_a_peer_that_is_gone_raises_no_signal),
         scene_test(a_record_that_was_changed_on_its_way_ends_the_link),
         scene_test(F10_a_link_is_freed_once_wherever_in_the_handshake_its_peer_goes),
         scene_test(F10_a_link_is_freed_once_wherever_in_the_handshake_it_is_closed),

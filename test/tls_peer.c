@@ -39,7 +39,7 @@ void tls_peer_free(struct tls_peer *peer)
     *peer = (struct tls_peer){.fd = -1};
 }
 
-static void take(struct tls_peer *peer)
+void tls_peer_take(struct tls_peer *peer)
 {
     char bytes[16 << 10];
     size_t cap = peer->at_once > 0 && peer->at_once < sizeof bytes ? peer->at_once : sizeof bytes;
@@ -66,7 +66,7 @@ static void give(struct tls_peer *peer)
 
 bool tls_peer_pump(struct tls_peer *peer)
 {
-    take(peer);
+    tls_peer_take(peer);
     ERR_clear_error();
     bool done = SSL_do_handshake(peer->ssl) == 1;
     give(peer);

@@ -33,6 +33,9 @@ void tls_peer_free(struct tls_peer *peer);
 /* Moves ciphertext both ways and goes on with the handshake. True when that is done. */
 bool tls_peer_pump(struct tls_peer *peer);
 
+/* Takes ciphertext from the socket, and nothing else. */
+void tls_peer_take(struct tls_peer *peer);
+
 /* Plain bytes, as one record when they fit one; a pump sends it. */
 void tls_peer_write(struct tls_peer *peer, const void *data, size_t len);
 
