@@ -30,8 +30,8 @@ struct channel_owner {
     /* basic.ack of a publisher, before it is decoded any further: what comes most. NULL: it comes through `method`. */
     void (*ack)(void *ctx, uint64_t tag, bool multiple);
 
-    /* The broker closed it (`code` is its reply code, `text` a sentence), or the connection is gone (only where the owner is no member
-     * of the connection; members are told through member_conn_down and drop their channel in `leave`). The channel is gone already. */
+    /* The broker closed it (`code` is its reply code, `text` a sentence), or the connection is gone, whose members are told by member_conn_down
+     * afterwards. The channel is gone already, its requests have been answered. */
     void (*closed)(void *ctx, coney_status status, uint16_t code, const char *text);
 };
 
@@ -64,11 +64,16 @@ struct channel {
  * out. Methods may be sent before it is open (they go out behind channel.open) by whoever does not mind what happens to them. */
 struct channel *channel_open(struct amqp_conn *conn, const struct channel_owner *owner, void *ctx);
 
-/* Closes it in order: *channel becomes NULL, no callback of its owner's comes any more, its requests are forgotten. Harmless for NULL. */
+/* Closes it in order, or without a word when the connection is gone: *channel becomes NULL, no callback of its owner's comes any more, its requests
+ * are forgotten. Harmless for NULL. */
 void channel_close(struct channel **channel);
 
-/* The connection is gone: as channel_close without a word on the wire. For `leave` of members. */
-void channel_drop(struct channel **channel);
+/* Lays an open channel on which nothing is left by for the next who asks: *channel becomes NULL, as in channel_close. False: it is not open, has
+ * requests under way, or enough are kept; nothing has changed. */
+bool channel_rest(struct channel **channel);
+
+/* Such a channel for a new owner; `opened` is not called. NULL: there is none. */
+struct channel *channel_reuse(struct amqp_conn *conn, const struct channel_owner *owner, void *ctx);
 
 /* Sends a method and awaits its answer: the oldest request that this answer answers gets it (amqp_answers), so answers may come out of order.
  * `deadline` is on time_now()'s clock; after it the answer, if it comes, is dropped. False: memory is out or it has no form on the wire;

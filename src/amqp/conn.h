@@ -25,8 +25,9 @@ struct amqp_conn {
     size_t channel_cap;
     size_t channel_count;
     uint16_t number_next; /* goes round, so that a number rests before it is used again */
+    bool is_new;          /* the node is a RabbitMQ 4.1 or later */
+    bool logged_in;       /* it became ready, and we have not closed it */
     bool blocked;         /* publishes are held back, control bytes go */
-    unsigned expected;    /* members that are placed here and have no channel yet */
     unsigned pins;        /* exclusive queues and loans that live on it: it stays open without members */
     struct list idle;     /* open channels that nobody uses: loan.h */
     size_t idle_count;
@@ -52,11 +53,13 @@ void amqp_conn_protocol_error(struct amqp_conn *conn, const char *field);
 void amqp_conn_pin(struct amqp_conn *conn);
 void amqp_conn_unpin(struct amqp_conn *conn);
 
-/* Whether one more channel can be had: a number is free and not kept for a member, or an idle channel is there. */
+/* Whether one more channel can be had: a number is free, or an idle channel is there. */
 bool amqp_conn_has_channel(const struct amqp_conn *conn);
 
-/* handshake.c: the log-in. */
+/* handshake.c: the log-in. amqp_mechanism_name: a SASL mechanism's name as the broker writes it, whatever the case; NULL when it is not known. */
+const char *amqp_mechanism_name(const char *name);
 void amqp_login(struct conn *conn);
 void amqp_login_method(struct amqp_conn *conn, const struct amqp_method *method);
+void amqp_login_refused(struct amqp_conn *conn, uint16_t code, const char *reason); /* the broker closes the connection */
 
 #endif

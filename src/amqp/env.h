@@ -21,9 +21,9 @@ struct amqp_handle {
 
 struct coney_amqp {
     struct env env;
-    int64_t channel_max; /* that we offer; 0 = what the broker allows */
-    size_t max_message;  /* of the largest body accepted */
-    char *mechanism;     /* of SASL, as the options name it; NULL: as the URI does, or PLAIN */
+    int64_t channel_max;   /* that we offer; 0 = what the broker allows */
+    size_t max_message;    /* of the largest body accepted */
+    const char *mechanism; /* of SASL, as amqp_mechanism_name gives it */
     struct credentials credentials;
     struct topology topology;
     struct round rounds[3];    /* by purpose: each dials the addresses for its connections */
@@ -42,6 +42,12 @@ static inline struct coney_amqp *amqp_of(struct env *env)
 {
     return container_of(env, struct coney_amqp, env);
 }
+
+/* options.c: what differs from other protocols' URIs. And the public options: those that every environment has go to *common, the rest to `amqp`, which
+ * is zeroed but for what the URI set. CONEY_OK, or CONEY_EINVAL with a text in the call. */
+extern const struct settings_kind amqp_settings;
+void amqp_common_options(const coney_amqp_options *options, struct env_options *common);
+coney_status amqp_own_options(struct coney_amqp *amqp, const coney_amqp_options *options, coney_call *call);
 
 /* A reply code as a status: 404 CONEY_ENOTFOUND, 403 CONEY_EACCESS, 406 CONEY_EPRECONDITION, 405 CONEY_EUNAVAILABLE, 320 CONEY_ELOST,
  * 530 at connection.open CONEY_EVHOST (the handshake says so itself), others CONEY_EBROKER; 0 CONEY_OK. */

@@ -12,7 +12,8 @@ struct loan {
     struct coney_amqp *amqp;
     enum purpose purpose;
     struct channel *channel; /* once it is ready */
-    struct amqp_conn *conn;  /* pinned; NULL: none yet */
+    struct amqp_conn *conn;  /* pinned, a reference; NULL: none yet */
+    bool is_bound;           /* to a certain connection */
     struct list waiting;     /* in the environment's: for a connection, or to be told that the channel is ready */
 
     /* loan->channel is open. Never from inside loan_start. */
@@ -31,7 +32,16 @@ struct loan {
 void loan_start(struct loan *loan, struct coney_amqp *amqp, enum purpose purpose, struct amqp_conn *conn);
 
 /* Ends it from any state; no callback comes any more. `clean`: nothing is open on the channel (no consumer, no unsettled delivery, no confirm or
- * tx mode, no request under way), so that the next may have it; otherwise it is closed. Harmless when it is over. */
+ * tx mode, no request under way), so that the next may have it; otherwise it is closed. Harmless when it is over, or
+ * zeroed. */
 void loan_end(struct loan *loan, bool clean);
+
+/* From the environment: looks at those that wait; the environment is closed, nothing comes any more. */
+void loans_go_on(struct coney_amqp *amqp);
+void loans_end(struct coney_amqp *amqp);
+
+/* From its rounds: whether any waits for a connection of this purpose; that none could be had. */
+bool loans_want(const struct coney_amqp *amqp, enum purpose purpose);
+void loans_fail(struct coney_amqp *amqp, enum purpose purpose, coney_status status, uint16_t code, const char *text);
 
 #endif

@@ -13,7 +13,6 @@ struct place {
     struct channel *channel; /* NULL: none */
     struct list waiting;     /* for the topology, in its list */
     struct member *waiter;   /* whose place it is, while it waits there: topology.c */
-    bool expected;           /* placed on a connection, which keeps a number free for its channel */
 };
 
 /* A member_kind with what place.c needs; `member` first. Its locate, declare and leave are place_locate, place_declare and place_leave (a kind whose

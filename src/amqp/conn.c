@@ -1,0 +1,337 @@
+/* conn.c: what AMQP adds to a connection: its frames, its own methods, blocked and unblocked, and the channels by their number. */
+#include "amqp/channel.h"
+#include "amqp/secret.h"
+
+#include "base/text.h"
+#include "core/sender.h"
+
+#include <stdlib.h>
+
+#define CHANNELS_DEFAULT 2047
+
+/* Writing --------------------------------------------------------------------------------------------------------- */
+
+bool amqp_conn_send(struct amqp_conn *conn, uint16_t channel, const struct amqp_method *method)
+{
+    uint8_t small[512];
+    size_t len = amqp_encode(channel, method, small, sizeof small);
+    if (len == 0 || (conn->conn.frame_max != 0 && len > conn->conn.frame_max))
+        return false;
+    if (len <= sizeof small) {
+        link_write(conn->conn.link, small, len);
+        return true;
+    }
+    uint8_t *large = malloc(len);
+    if (large == NULL)
+        return false;
+    if (amqp_encode(channel, method, large, len) == len)
+        link_write(conn->conn.link, large, len);
+    explicit_bzero(large, len); /* it may be the log-in */
+    free(large);
+    return true;
+}
+
+static void send_bare(struct amqp_conn *conn, uint32_t id)
+{
+    uint8_t frame[AMQP_BARE_BYTES];
+    amqp_bare_write(frame, 0, id);
+    link_write(conn->conn.link, frame, sizeof frame);
+}
+
+static size_t fill(void *ctx, struct iovec *slices, size_t cap)
+{
+    struct amqp_conn *conn = ctx;
+    return conn->blocked ? 0 : sender_link_fill(&conn->conn, slices, cap);
+}
+
+static void heartbeat(struct conn *conn)
+{
+    link_write(conn->link, amqp_heartbeat, AMQP_FRAME_BYTES);
+}
+
+static bool send_close(struct conn *conn)
+{
+    const struct amqp_method close = {
+        .id = AMQP_CONNECTION_CLOSE,
+        .close = {.code = AMQP_CODE_REPLY_SUCCESS, .text = CONEY_STR("closed by the application")}};
+    amqp_conn_of(conn)->logged_in = false;
+    return amqp_conn_send(amqp_conn_of(conn), 0, &close);
+}
+
+/* Members, channels and what else keeps it open ----------------------------------------------------------------------- */
+
+bool amqp_conn_has_channel(const struct amqp_conn *conn)
+{
+    const struct coney_amqp *amqp = amqp_of(conn->conn.env);
+    size_t most = conn->channel_max != 0   ? conn->channel_max
+                  : amqp->channel_max != 0 ? (size_t)amqp->channel_max
+                                           : CHANNELS_DEFAULT;
+    return conn->channel_count - conn->idle_count < most;
+}
+
+static bool has_room(const struct conn *conn)
+{
+    return amqp_conn_has_channel(container_of(conn, const struct amqp_conn, conn));
+}
+
+static void attach(struct conn *conn, struct member *member)
+{
+    (void)conn;
+    member->id = 0; /* until its channel is open */
+}
+
+static void detach(struct conn *conn, struct member *member, bool held)
+{
+    (void)conn;
+    (void)member; /* its channel was closed by place_leave, and the number rests by itself */
+    (void)held;
+}
+
+void amqp_conn_pin(struct amqp_conn *conn)
+{
+    struct env *env = conn->conn.env;
+    if (env->idle == &conn->conn)
+        env->idle = NULL;
+    conn->pins++;
+}
+
+void amqp_conn_unpin(struct amqp_conn *conn)
+{
+    if (--conn->pins == 0)
+        conn_let_go(&conn->conn);
+}
+
+static bool is_used(const struct conn *conn)
+{
+    return conn->purpose == PURPOSE_CONTROL || container_of(conn, const struct amqp_conn, conn)->pins > 0;
+}
+
+/* Faults of the broker's ---------------------------------------------------------------------------------------------- */
+
+void amqp_conn_protocol_error(struct amqp_conn *conn, const char *field)
+{
+    char text[TEXT_CAP];
+    text_print(text, sizeof text, "%s broke the protocol: %s", conn->conn.name, field);
+    conn_fail(&conn->conn, CONEY_EPROTOCOL, 0, text);
+}
+
+/* What another service, or another version of the protocol, says first. */
+static bool explain_stranger(const struct amqp_conn *conn, const uint8_t *at, size_t have, char *error, size_t error_cap)
+{
+    const char *stranger = conn->conn.state == CONN_CONNECTING ? conn_stranger(at, have) : NULL;
+    if (stranger == NULL)
+        return false;
+    if (strcmp(stranger, "AMQP") != 0)
+        text_print(error, error_cap, "this port speaks %s, not AMQP: the broker's port is %d by default, %d with TLS", stranger,
+                   AMQP_PORT, AMQP_TLS_PORT);
+    else if (have < AMQP_PROTOCOL_HEADER_BYTES)
+        text_print(error, error_cap, "this port speaks another version of AMQP than 0-9-1");
+    else
+        text_print(error, error_cap,
+                   "this port speaks another version of AMQP (%u-%u-%u-%u), not 0-9-1 (0-0-9-1): is it a RabbitMQ node?", at[4],
+                   at[5], at[6], at[7]);
+    return true;
+}
+
+static void explain_frame(const struct amqp_conn *conn, const uint8_t *at, const char *field, char *error, size_t error_cap)
+{
+    unsigned size = (unsigned)load32(at + 3);
+    unsigned channel = load16(at + 1);
+    if (strcmp(field, "frame.type") == 0)
+        text_print(error, error_cap, "a frame has type %u, which AMQP 0-9-1 does not have", at[0]);
+    else if (strcmp(field, "frame.size") == 0)
+        text_print(error, error_cap, "a frame's size field says %u bytes; at most %u are accepted (frame_max)", size,
+                   (unsigned)conn->payload_max);
+    else if (strcmp(field, "frame.end") == 0)
+        text_print(error, error_cap, "a frame of %u bytes on channel %u does not end with the octet 0xCE", size, channel);
+    else if (strcmp(field, "heartbeat.channel") == 0)
+        text_print(error, error_cap, "a heartbeat came on channel %u instead of 0", channel);
+    else if (strcmp(field, "heartbeat.size") == 0)
+        text_print(error, error_cap, "a heartbeat has a payload of %u bytes", size);
+    else
+        text_print(error, error_cap, "a frame is not sound: %s", field);
+}
+
+static size_t frame_size(void *ctx, const uint8_t *at, size_t have, char *error, size_t error_cap)
+{
+    const struct amqp_conn *conn = ctx;
+    const char *field;
+    size_t size = amqp_content_extent(at, have, conn->payload_max, &field);
+    if (__builtin_expect(field == NULL, 1))
+        return size;
+    if (!explain_stranger(conn, at, have, error, error_cap))
+        explain_frame(conn, at, field, error, error_cap);
+    return SIZE_MAX;
+}
+
+/* The connection's own methods ---------------------------------------------------------------------------------------- */
+
+static void set_blocked(struct amqp_conn *conn, bool blocked, coney_bytes reason)
+{
+    struct env *env = conn->conn.env;
+    if (conn->blocked == blocked)
+        return;
+    conn->blocked = blocked;
+    counter_add(&amqp_of(env)->blocked, blocked ? 1 : (uint64_t)-1);
+    coney_event event = {.type = blocked ? CONEY_EVENT_BLOCKED : CONEY_EVENT_UNBLOCKED, .node = conn->conn.name};
+    char words[160];
+    text_from_wire(words, sizeof words, reason);
+    if (blocked)
+        env_event(env, &event, "%s takes no publishes for now: %s", conn->conn.name, words);
+    else
+        env_event(env, &event, "%s takes publishes again", conn->conn.name);
+    if (!blocked && conn->conn.state == CONN_READY)
+        link_want_write(conn->conn.link);
+}
+
+/* The broker ends the connection: answered at once, since it reads nothing more. */
+static void server_close(struct amqp_conn *conn, const struct amqp_close *close)
+{
+    struct conn *base = &conn->conn;
+    struct env *env = base->env;
+    char reason[AMQP_SHORT_MAX + 1];
+    text_from_wire(reason, sizeof reason, close->text);
+    send_bare(conn, AMQP_CONNECTION_CLOSE_OK);
+    if (base->state == CONN_CONNECTING) {
+        amqp_login_refused(conn, close->code, reason);
+        return;
+    }
+    if (base->state != CONN_READY)
+        return; /* our own close is out: the broker answers that one, too */
+    coney_status status = amqp_status_of_code(close->code);
+    base->close_status = status == CONEY_OK || status == CONEY_EBROKER ? CONEY_ELOST : status;
+    base->close_code = close->code;
+    char text[TEXT_CAP];
+    text_print(text, sizeof text, "%s closed the connection: %s (code %u)", base->name, reason, (unsigned)close->code);
+    text_print(base->close_text, sizeof base->close_text, "%s", text);
+    env_event(
+        env,
+        &(coney_event){.type = CONEY_EVENT_SERVER_CLOSE, .status = base->close_status, .code = close->code, .node = base->name},
+        "%s", text);
+    conn_fail(base, base->close_status, close->code, text);
+}
+
+static void own_method(struct amqp_conn *conn, const struct amqp_method *method)
+{
+    char text[TEXT_CAP];
+    if (method->id == AMQP_CONNECTION_CLOSE) {
+        server_close(conn, &method->close);
+    } else if (conn->conn.state == CONN_CONNECTING) {
+        amqp_login_method(conn, method);
+    } else if (conn->conn.state == CONN_CLOSING) {
+        if (method->id == AMQP_CONNECTION_CLOSE_OK)
+            conn_fail(&conn->conn, CONEY_ECLOSED, 0, "");
+    } else if (method->id == AMQP_CONNECTION_BLOCKED) {
+        set_blocked(conn, true, method->connection_blocked.reason);
+    } else if (method->id == AMQP_CONNECTION_UNBLOCKED) {
+        set_blocked(conn, false, (coney_bytes){0});
+    } else if (method->id != AMQP_CONNECTION_UPDATE_SECRET_OK || !secret_answered(conn)) {
+        text_print(text, sizeof text, "%s came on channel 0, where nothing asked for it", amqp_method_name(method->id));
+        amqp_conn_protocol_error(conn, text);
+    }
+}
+
+static void own_frame(struct amqp_conn *conn, const uint8_t *at, size_t len)
+{
+    struct amqp_frame frame = amqp_frame_of(at);
+    if (frame.type == AMQP_FRAME_HEARTBEAT)
+        return;
+    char text[TEXT_CAP];
+    struct amqp_method method;
+    const char *field = amqp_is_unit(at, len) ? "content on channel 0" : amqp_decode(frame.payload, &method);
+    if (field == NULL) {
+        own_method(conn, &method);
+        return;
+    }
+    text_print(text, sizeof text, "a method on channel 0 cannot be read: %s", field);
+    amqp_conn_protocol_error(conn, text);
+}
+
+/* A frame for a channel that is not open. */
+static void no_channel(struct amqp_conn *conn, uint16_t number, const uint8_t *at, size_t len)
+{
+    char text[TEXT_CAP];
+    if (conn->conn.state != CONN_READY)
+        return;
+    bool method = at[0] == AMQP_FRAME_METHOD && len >= AMQP_BARE_BYTES;
+    const char *what = method ? amqp_method_name(load32(at + AMQP_HEAD_BYTES)) : "content";
+    text_print(text, sizeof text, "%s came on channel %u, which is not open", what, (unsigned)number);
+    amqp_conn_protocol_error(conn, text);
+}
+
+static void on_frame(void *ctx, struct block *block, const uint8_t *at, size_t len)
+{
+    struct amqp_conn *conn = ctx;
+    uint16_t number = load16(at + 1);
+    conn_ref(&conn->conn);
+    if (__builtin_expect(number < conn->channel_cap && conn->channels[number] != NULL, 1))
+        channel_frame(conn->channels[number], block, at, len);
+    else if (number == 0)
+        own_frame(conn, at, len);
+    else
+        no_channel(conn, number, at, len);
+    conn_unref(&conn->conn);
+}
+
+/* Beginning and end --------------------------------------------------------------------------------------------------- */
+
+static void init(struct conn *base)
+{
+    struct amqp_conn *conn = amqp_conn_of(base);
+    conn->payload_max = amqp_payload_max(AMQP_FRAME_MAX_DEFAULT);
+    conn->number_next = 1;
+    list_init(&conn->idle);
+    list_init(&conn->secrets);
+}
+
+static void down(struct conn *base, coney_status status, const char *text)
+{
+    struct amqp_conn *conn = amqp_conn_of(base);
+    credentials_forget(&conn->credentials);
+    if (conn->logged_in)
+        topology_conn_lost(amqp_of(base->env), conn);
+    if (conn->blocked)
+        counter_add(&amqp_of(base->env)->blocked, (uint64_t)-1);
+    conn->blocked = false;
+    secrets_fail(conn, status, text);
+    for (size_t number = 1; number < conn->channel_cap; number++)
+        if (conn->channels[number] != NULL)
+            channel_lost(conn->channels[number], status, (uint16_t)base->close_code, text);
+}
+
+static void free_conn(struct conn *base)
+{
+    free(amqp_conn_of(base)->channels);
+}
+
+static const char *awaited(const struct conn *conn)
+{
+    return amqp_method_name(container_of(conn, const struct amqp_conn, conn)->step);
+}
+
+const struct conn_kind amqp_conn_kind = {
+    .size = sizeof(struct amqp_conn),
+    .link =
+        {
+            .frame_size = frame_size,
+            .on_open = conn_link_open,
+            .on_frame = on_frame,
+            .on_read_end = conn_link_read_end,
+            .fill = fill,
+            .on_written = sender_link_written,
+            .on_down = conn_link_down,
+        },
+    .listener = "RabbitMQ AMQP listener",
+    .refused_hint = "",
+    .init = init,
+    .login = amqp_login,
+    .awaited = awaited,
+    .heartbeat = heartbeat,
+    .send_close = send_close,
+    .has_room = has_room,
+    .is_used = is_used,
+    .attach = attach,
+    .detach = detach,
+    .down = down,
+    .free = free_conn,
+};

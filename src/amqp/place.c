@@ -1,0 +1,92 @@
+/* place.c: see place.h. */
+#include "amqp/place.h"
+
+#include "base/text.h"
+
+void place_init(struct place *place)
+{
+    *place = (struct place){0};
+    list_init(&place->waiting);
+}
+
+void place_locate(struct member *member)
+{
+    if (topology_is_ready(amqp_of(member->env), member))
+        place_go_on(member);
+}
+
+/* The connection on which the member's queue lives; NULL: any will do. */
+static struct amqp_conn *bound_to(struct member *member)
+{
+    const struct place_kind *kind = place_kind_of(member);
+    const char *queue = kind->queue != NULL ? kind->queue(member) : NULL;
+    return queue != NULL ? topology_queue_conn(amqp_of(member->env), queue) : NULL;
+}
+
+void place_go_on(struct member *member)
+{
+    struct amqp_conn *conn = bound_to(member);
+    if (conn == NULL)
+        round_place(&amqp_of(member->env)->rounds[member->kind->purpose], member);
+    else if (conn->conn.state == CONN_READY && amqp_conn_has_channel(conn))
+        member_place(member, &conn->conn);
+    else
+        member_failed(member, CONEY_EUNAVAILABLE, 0,
+                      "the connection on which the exclusive queue lives is ending, or has no channel left", false);
+}
+
+void place_declare(struct member *member)
+{
+    struct amqp_conn *conn = amqp_conn_of(member->conn);
+    struct place *place = place_of(member);
+    const struct place_kind *kind = place_kind_of(member);
+    place->channel = channel_reuse(conn, kind->owner, member);
+    if (place->channel != NULL) {
+        place_opened(member);
+        return;
+    }
+    place->channel = channel_open(conn, kind->owner, member);
+    if (place->channel == NULL)
+        member_failed(member, CONEY_ENOMEM, 0, coney_status_text(CONEY_ENOMEM), false);
+}
+
+void place_opened(void *ctx)
+{
+    struct member *member = ctx;
+    member->id = place_of(member)->channel->number;
+    place_kind_of(member)->declare(member);
+}
+
+void place_closed(void *ctx, coney_status status, uint16_t code, const char *text)
+{
+    struct member *member = ctx;
+    place_of(member)->channel = NULL;
+    if (member->conn == NULL || member->conn->state == CONN_DOWN)
+        return; /* member_conn_down follows */
+    member_ref(member);
+    env_event(member->env,
+              &(coney_event){.type = CONEY_EVENT_CHANNEL_CLOSED,
+                             .status = status,
+                             .code = code,
+                             .node = member->conn->name,
+                             .name = member->name,
+                             .handle = member},
+              "the channel of the %s '%s' is gone: %s", member->kind->noun, member->name, text);
+    member_failed(member, status, code, text, false);
+    member_unref(member);
+}
+
+void place_leave(struct member *member, bool held)
+{
+    struct place *place = place_of(member);
+    (void)held; /* a channel that is there is known to the broker */
+    list_remove(&place->waiting);
+    channel_close(&place->channel);
+}
+
+bool place_is_final(const struct member *member, coney_status status)
+{
+    (void)member;
+    (void)status;
+    return false;
+}
