@@ -4,6 +4,8 @@
 #include "support.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <sys/socket.h>
 
@@ -31,6 +33,8 @@ void tls_peer_start(struct tls_peer *peer, int fd, const struct tls_peer_options
     peer->to_socket = BIO_new(BIO_s_mem());
     SSL_set_bio(peer->ssl, peer->from_socket, peer->to_socket);
     SSL_set_accept_state(peer->ssl);
+    int one = 1; /* what a pump sends leaves at once */
+    assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one), 0);
 }
 
 void tls_peer_free(struct tls_peer *peer)
