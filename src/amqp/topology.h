@@ -26,11 +26,10 @@ struct topology {
     struct list waiting;   /* members (struct place.waiting) that wait for it */
     struct list calls;     /* struct topology_call */
     bool stale;            /* a connection was lost since the last time it was declared */
-    bool ended;            /* the environment is: nothing is declared any more */
     struct replay *replay; /* under way */
     struct timer retry;    /* the next one, of items that failed, or of all where there was no connection */
     struct backoff backoff;
-    int64_t whole_at; /* when nothing was left to be declared, last */
+    int64_t replayed_at; /* when the last one ended */
 };
 
 /* A call that waits until the topology is as it should be: what it needs may not be back yet. */
@@ -41,10 +40,7 @@ struct topology_call {
 
 void topology_init(struct coney_amqp *amqp);
 
-/* The environment has ended: no replay begins any more, calls that wait go on, to find that out. Harmless when it was called before. */
-void topology_end(struct coney_amqp *amqp);
-
-/* Frees the records. Any thread, after topology_end. */
+/* The environment has ended: no replay begins any more, calls that wait are told, the records are freed. */
 void topology_free(struct coney_amqp *amqp);
 
 /* A connection that was ready is gone, not by our own close. */
@@ -53,7 +49,7 @@ void topology_conn_lost(struct coney_amqp *amqp, struct amqp_conn *conn);
 /* True: a member may go on at once. Otherwise it waits in the list and place_go_on is called. */
 bool topology_is_ready(struct coney_amqp *amqp, struct member *member);
 
-/* The same for a call; to go on waiting no longer it takes itself out of the list. */
+/* The same for a call, which may take itself out of the list. */
 bool topology_is_ready_for(struct coney_amqp *amqp, struct topology_call *call);
 
 /* What a queue is called now; `name` itself when there is no record of it. Valid until the loop goes on. */
@@ -65,7 +61,8 @@ struct amqp_conn *topology_queue_conn(const struct coney_amqp *amqp, const char 
 /* From the replay: whoever waits need not wait any longer, it is as good as it gets for now. */
 void topology_let_go(struct coney_amqp *amqp);
 
-/* From the replay, which is over and freed: nothing is due any more (`delay` 0), or a next one must follow after `delay`. */
-void topology_replayed(struct coney_amqp *amqp, int64_t delay);
+/* From the replay, which is over and freed. `stale`: for want of a connection it has not come to all; otherwise items that failed may be left.
+ * `delay`: until the next one; CONEY_OFF: nothing is due any more. */
+void topology_replayed(struct coney_amqp *amqp, bool stale, int64_t delay);
 
 #endif

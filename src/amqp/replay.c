@@ -1,0 +1,405 @@
+/* replay.c: see replay.h. */
+#include "amqp/replay.h"
+
+#include "amqp/declare_refusal.h"
+#include "amqp/loan.h"
+#include "base/text.h"
+#include "base/time.h"
+
+#include <stdlib.h>
+
+/* Requests under way at a time: an item that fails costs as many others a second way. */
+#define WINDOW 64
+
+#define ITEM_DEADLINE (10 * CONEY_SECOND) /* where calls have none */
+
+struct track {
+    struct list in_replay;
+    struct replay *replay;
+    struct amqp_conn *conn; /* the very one; NULL: any of the purpose */
+    enum purpose purpose;
+    struct loan loan;
+    enum { OVER, STARTED, READY, DEAD } state; /* of the loan; DEAD: there is no connection for it */
+    struct list sent;
+    struct record *culprit; /* the first that got no answer: the channel is going, or stands still behind it */
+    coney_status status;    /* why */
+    uint16_t code;
+    char text[TEXT_CAP];
+    struct timer stuck; /* its deadline has passed: the channel is given up, outside of the channel's own callback */
+};
+
+struct replay {
+    struct coney_amqp *amqp;
+    struct list due; /* records, in their order */
+    struct list tracks;
+    size_t in_flight;
+    uint32_t kind; /* of what is in flight: exchanges, queues and bindings do not mix */
+    bool cut;      /* a track got no connection */
+    int64_t delay; /* before the next one, which is needed; CONEY_OFF: it is not */
+};
+
+static struct record *of_replay(const struct list *item)
+{
+    return container_of(item, struct record, in_replay);
+}
+
+static struct track *of_tracks(const struct list *item)
+{
+    return container_of(item, struct track, in_replay);
+}
+
+/* Whether the topology has forgotten it meanwhile. */
+static bool is_forgotten(const struct record *record)
+{
+    return list_empty(&record->in_topology);
+}
+
+static void needs_another(struct replay *replay)
+{
+    if (replay->delay == CONEY_OFF)
+        replay->delay = backoff_next(&replay->amqp->topology.backoff);
+}
+
+/* Failures ---------------------------------------------------------------------------------------------------------- */
+
+void replay_item_failed(struct coney_amqp *amqp, const struct record *record, const char *node, coney_status status,
+                        uint16_t code, const char *text, int64_t delay)
+{
+    char why[TEXT_CAP];
+    char next[64] = "not tried again";
+    refusal_explain(&record->method, record->name, node, status, code, text, why, sizeof why);
+    if (delay != CONEY_OFF)
+        text_print(next, sizeof next, "next attempt in %lld ms", (long long)(delay / CONEY_MILLISECOND));
+    coney_event event = {.type = CONEY_EVENT_TOPOLOGY_FAILED,
+                         .status = status,
+                         .code = code,
+                         .delay = delay == CONEY_OFF ? 0 : delay,
+                         .node = node,
+                         .name = record->name};
+    env_event(&amqp->env, &event, "not declared again after the connection was lost: %s (%s)", why, next);
+}
+
+static void blame(struct track *track, const struct record *record, coney_status status, uint16_t code, const char *text)
+{
+    struct replay *replay = track->replay;
+    needs_another(replay);
+    replay_item_failed(replay->amqp, record, track->conn != NULL ? track->conn->conn.name : "", status, code, text,
+                       replay->delay);
+}
+
+/* Tracks ------------------------------------------------------------------------------------------------------------ */
+
+static void go_on(struct replay *replay);
+static void answered(void *ctx, coney_status status, uint16_t code, const struct amqp_method *answer,
+                     const struct channel_content *content, const char *text);
+
+/* Takes what is under way off the track: the forgotten are freed, the others go to `again`. */
+static void take_back(struct track *track, struct list *again)
+{
+    for (struct list *item = list_take(&track->sent); item != NULL; item = list_take(&track->sent)) {
+        struct record *record = of_replay(item);
+        record->track = NULL;
+        track->replay->in_flight--;
+        if (is_forgotten(record))
+            record_free(record);
+        else
+            list_append(again, item);
+    }
+}
+
+/* What is under way on the track is the next to be sent, on whatever channel. */
+static void send_again(struct track *track)
+{
+    struct replay *replay = track->replay;
+    struct list again;
+    list_init(&again);
+    take_back(track, &again);
+    list_move_all(&again, &replay->due);
+    list_move_all(&replay->due, &again);
+}
+
+/* A queue that the broker had named is not there any more: it is no failure, it gets another. */
+static bool found_missing(struct record *record, uint16_t code)
+{
+    if (!record->brokers_own || record->renew || code != AMQP_CODE_NOT_FOUND)
+        return false;
+    record->renew = true;
+    return true;
+}
+
+/* The channel is over: what it owes is sent again on another, but for the one to whom that is due. */
+static void renew(struct track *track)
+{
+    struct replay *replay = track->replay;
+    struct record *culprit = track->culprit;
+    track->culprit = NULL;
+    track->state = OVER;
+    bool known = culprit != NULL && !is_forgotten(culprit);
+    send_again(track);
+    if (known && !found_missing(culprit, track->code)) {
+        list_remove(&culprit->in_replay);
+        blame(track, culprit, track->status, track->code, track->text);
+    }
+    go_on(replay);
+}
+
+static void run_stuck(struct timer *timer)
+{
+    struct track *track = container_of(timer, struct track, stuck);
+    struct replay *replay = track->replay;
+    struct coney_amqp *amqp = replay->amqp;
+    loan_end(&track->loan, false);
+    amqp->topology.stale = false; /* nobody else waits for what stands still */
+    topology_let_go(amqp);
+    if (amqp->topology.replay == replay)
+        renew(track);
+}
+
+static void track_ready(struct loan *loan)
+{
+    struct track *track = container_of(loan, struct track, loan);
+    track->state = READY;
+    track->conn = loan->channel->conn;
+    go_on(track->replay);
+}
+
+/* No connection: what needs the track is left as it is. */
+static void close_track(struct track *track)
+{
+    struct replay *replay = track->replay;
+    struct coney_amqp *amqp = replay->amqp;
+    track->state = DEAD;
+    track->culprit = NULL;
+    replay->cut = true;
+    needs_another(replay);
+    send_again(track);
+    topology_let_go(amqp);
+    if (amqp->topology.replay == replay)
+        go_on(replay);
+}
+
+static void track_failed(struct loan *loan, coney_status status, uint16_t code, const char *text)
+{
+    struct track *track = container_of(loan, struct track, loan);
+    (void)status;
+    (void)text;
+    loop_timer_unset(track->replay->amqp->env.loop, &track->stuck);
+    if (track->state == READY && amqp_code_is_soft(code))
+        renew(track);
+    else
+        close_track(track);
+}
+
+static void start(struct track *track)
+{
+    if (track->state != OVER)
+        return;
+    track->state = STARTED;
+    loan_start(&track->loan, track->replay->amqp, track->purpose, track->conn);
+}
+
+static struct track *open_track(struct replay *replay, enum purpose purpose, struct amqp_conn *conn)
+{
+    struct track *track = calloc(1, sizeof *track);
+    if (track == NULL)
+        return NULL;
+    track->replay = replay;
+    track->purpose = purpose;
+    track->conn = conn;
+    track->loan.ready = track_ready;
+    track->loan.failed = track_failed;
+    track->stuck.fire = run_stuck;
+    list_init(&track->sent);
+    list_append(&replay->tracks, &track->in_replay);
+    return track;
+}
+
+/* The track on which the record belongs; NULL: memory is out. */
+static struct track *track_for(struct replay *replay, const struct record *record)
+{
+    struct amqp_conn *conn;
+    enum purpose purpose = record_purpose(&replay->amqp->topology, &record->method, &conn);
+    for (struct list *item = replay->tracks.next; item != &replay->tracks; item = item->next) {
+        struct track *track = of_tracks(item);
+        if (track->purpose == purpose && (conn == NULL || track->conn == conn))
+            return track;
+    }
+    return open_track(replay, purpose, conn);
+}
+
+/* Requests ---------------------------------------------------------------------------------------------------------- */
+
+static struct amqp_method request_for(const struct replay *replay, const struct record *record)
+{
+    struct amqp_method method = record_request(&replay->amqp->topology, &record->method);
+    if (record->brokers_own && !record->renew) {
+        method.queue_declare.queue = coney_bytes_str(record->now);
+        method.queue_declare.passive = true;
+    }
+    return method;
+}
+
+static void send(struct track *track, struct record *record)
+{
+    struct replay *replay = track->replay;
+    struct amqp_method method = request_for(replay, record);
+    int64_t patience = replay->amqp->env.settings.call_deadline;
+    int64_t deadline = time_after(time_now(), patience > 0 ? patience : ITEM_DEADLINE);
+    list_remove(&record->in_replay);
+    if (!channel_request(track->loan.channel, &method, deadline, answered, record)) {
+        blame(track, record, CONEY_ENOMEM, 0, coney_status_text(CONEY_ENOMEM));
+        return;
+    }
+    record->track = track;
+    list_append(&track->sent, &record->in_replay);
+    replay->in_flight++;
+}
+
+static void settle(struct replay *replay, struct record *record, const struct amqp_method *answer, struct amqp_conn *conn)
+{
+    char before[AMQP_SHORT_MAX + 1];
+    record->due = false;
+    if (answer->id != AMQP_QUEUE_DECLARE_OK)
+        return;
+    text_print(before, sizeof before, "%s", record->now);
+    if (!record_declared(record, answer->queue_declare_ok.queue, conn))
+        return;
+    env_event(&replay->amqp->env,
+              &(coney_event){.type = CONEY_EVENT_QUEUE_RENAMED, .node = conn->conn.name, .name = record->name},
+              "%s calls the queue '%s' by another name after recovery: '%s'; it goes on by '%s' here", conn->conn.name, before,
+              record->now, record->name);
+}
+
+static void answered(void *ctx, coney_status status, uint16_t code, const struct amqp_method *answer,
+                     const struct channel_content *content, const char *text)
+{
+    struct record *record = ctx;
+    struct track *track = record->track;
+    struct replay *replay = track->replay;
+    (void)content;
+    if (status != CONEY_OK) {
+        if (track->culprit != NULL)
+            return;
+        track->culprit = record;
+        track->status = status;
+        track->code = code;
+        text_print(track->text, sizeof track->text, "%s", text);
+        if (status == CONEY_ETIMEDOUT)
+            loop_timer_set(replay->amqp->env.loop, &track->stuck, time_now());
+        return;
+    }
+    list_remove(&record->in_replay);
+    record->track = NULL;
+    replay->in_flight--;
+    if (is_forgotten(record))
+        record_free(record);
+    else
+        settle(replay, record, answer, track->conn);
+    go_on(replay);
+}
+
+/* From its start to its end ------------------------------------------------------------------------------------------- */
+
+static void end_tracks(struct replay *replay, bool clean)
+{
+    for (struct list *item = list_take(&replay->tracks); item != NULL; item = list_take(&replay->tracks)) {
+        struct track *track = of_tracks(item);
+        loop_timer_unset(replay->amqp->env.loop, &track->stuck);
+        loan_end(&track->loan, clean);
+        free(track);
+    }
+}
+
+static void finish(struct replay *replay)
+{
+    struct coney_amqp *amqp = replay->amqp;
+    bool cut = replay->cut;
+    int64_t delay = replay->delay;
+    end_tracks(replay, true);
+    amqp->topology.replay = NULL;
+    free(replay);
+    topology_replayed(amqp, cut, delay);
+}
+
+static uint32_t kind_of(const struct record *record)
+{
+    return record->method.id == AMQP_EXCHANGE_BIND ? AMQP_QUEUE_BIND : record->method.id;
+}
+
+static void go_on(struct replay *replay)
+{
+    while (!list_empty(&replay->due)) {
+        struct record *record = of_replay(replay->due.next);
+        if (replay->in_flight > 0 && (kind_of(record) != replay->kind || replay->in_flight >= WINDOW))
+            return;
+        struct track *track = track_for(replay, record);
+        if (track == NULL || track->state == DEAD) {
+            needs_another(replay);
+            list_remove(&record->in_replay);
+        } else if (track->state == READY && track->culprit == NULL) {
+            replay->kind = kind_of(record);
+            send(track, record);
+        } else {
+            start(track);
+            return; /* until it is ready */
+        }
+    }
+    if (replay->in_flight == 0)
+        finish(replay);
+}
+
+static void collect(struct replay *replay, const struct list *records)
+{
+    for (const struct list *item = records->next; item != records; item = item->next) {
+        struct record *record = container_of(item, struct record, in_topology);
+        if (record->due)
+            list_append(&replay->due, &record->in_replay);
+    }
+}
+
+bool replay_start(struct coney_amqp *amqp)
+{
+    struct replay *replay = calloc(1, sizeof *replay);
+    if (replay == NULL)
+        return false;
+    replay->amqp = amqp;
+    replay->delay = CONEY_OFF;
+    list_init(&replay->due);
+    list_init(&replay->tracks);
+    collect(replay, &amqp->topology.exchanges);
+    collect(replay, &amqp->topology.queues);
+    collect(replay, &amqp->topology.bindings);
+    amqp->topology.replay = replay;
+    go_on(replay);
+    return true;
+}
+
+void replay_stop(struct coney_amqp *amqp)
+{
+    struct replay *replay = amqp->topology.replay;
+    if (replay == NULL)
+        return;
+    struct list left;
+    list_init(&left);
+    for (struct list *item = replay->tracks.next; item != &replay->tracks; item = item->next)
+        take_back(of_tracks(item), &left);
+    list_move_all(&left, &replay->due);
+    while (list_take(&left) != NULL)
+        continue;
+    end_tracks(replay, false);
+    amqp->topology.replay = NULL;
+    free(replay);
+}
+
+struct record *replay_item_on(const struct coney_amqp *amqp, const struct amqp_conn *conn)
+{
+    const struct replay *replay = amqp->topology.replay;
+    if (replay == NULL)
+        return NULL;
+    for (const struct list *item = replay->tracks.next; item != &replay->tracks; item = item->next) {
+        const struct track *track = container_of(item, const struct track, in_replay);
+        if (track->conn == conn && !list_empty(&track->sent))
+            return of_replay(track->sent.next);
+    }
+    return NULL;
+}
