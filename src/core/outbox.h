@@ -209,6 +209,13 @@ static inline struct slot *outbox_settle(struct outbox *o, uint64_t number)
     return slot;
 }
 
+/* Whether a number is in hand and was taken for writing on this connection: the wire can mean no other. */
+static inline bool outbox_was_taken(const struct outbox *o, uint64_t number)
+{
+    uint64_t head = atomic_load_explicit(&o->head, memory_order_relaxed);
+    return number - head < o->cursor - head;
+}
+
 /* The same for what the wire says: a number that was not taken for writing cannot be meant. `head` and `cursor` are the outbox's own, which a
  * loop over many numbers reads once. */
 static inline struct slot *outbox_settle_taken(const struct outbox *o, uint64_t number, uint64_t head, uint64_t cursor)

@@ -123,8 +123,9 @@ static inline bool receiver_keeps_too_much(const struct receiver *receiver)
 /* It is open no more; the lock is held. */
 void receiver_take_out_locked(struct receiver *receiver, struct receiver_kept *kept);
 
-/* The same with the lock, and the lane is woken if it waits for memory. Any thread. */
-void receiver_take_out(struct receiver *receiver, struct receiver_kept *kept);
+/* The same with the lock; *settled counts it in the same step, so that a snapshot under the lock adds up. Wakes the lane if it waits for memory.
+ * Any thread. */
+void receiver_take_out(struct receiver *receiver, struct receiver_kept *kept, counter *settled);
 
 /* Drops a reference. */
 void receiver_drop_kept(struct receiver_kept *kept);

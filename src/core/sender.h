@@ -43,8 +43,8 @@ struct sender_kind {
     /* The entry at hand as an outcome for it: publishing_id, and with CONEY_EREFUSED for one that no longer fits, the code. Status and tag are set. */
     void (*describe)(const struct sender *sender, uint64_t number, const struct slot *slot, coney_outcome *outcome);
 
-    /* The body in a slot's entry, as the user gave it. */
-    coney_bytes (*body)(const struct slot *slot);
+    /* The body in a slot's entry, as the user gave it; valid until the next one is asked for. */
+    coney_bytes (*body)(const struct sender *sender, const struct slot *slot);
 
     /* On the loop, inside a visit: appends what sender_run_send was given, with this tag and flags. CONEY_EAGAIN: no room. */
     coney_status (*append)(struct sender_visit *visit, coney_bytes held, uint64_t tag, uint8_t flags);
@@ -150,14 +150,14 @@ coney_status sender_run_flush(struct sender *sender, coney_call *call);
 /* An outcome with what coney_outcome_body needs. One serves for many messages: sender_report changes tag, slot and what the caller set. */
 struct sender_report {
     coney_outcome outcome;
-    const struct sender_kind *kind;
+    const struct sender *sender;
     const struct slot *slot;
 };
 
 /* Starts reports with this status; `report` must outlive them. */
 static inline void sender_report_init(const struct sender *sender, struct sender_report *report, coney_status status)
 {
-    *report = (struct sender_report){.outcome = {.status = status, .internal = report}, .kind = sender->kind};
+    *report = (struct sender_report){.outcome = {.status = status, .internal = report, .text = ""}, .sender = sender};
 }
 
 /* The outcome of a slot that a call waits for: ends the call. */

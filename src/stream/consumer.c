@@ -1,10 +1,11 @@
 /* consumer.c: opening a consumer, its subscription, the chunks that arrive, closing it. */
 #include "stream/consumer.h"
 
-#include "base/text.h"
 #include "base/time.h"
+#include "stream/locate.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define DEFAULT_CREDIT 10
 #define DEFAULT_STORE_EVERY 10000
@@ -13,12 +14,12 @@
 
 static struct coney_stream_consumer *of(struct member *member)
 {
-    return container_of(member, struct coney_stream_consumer, member);
+    return container_of(member, struct coney_stream_consumer, receiver.member);
 }
 
 static bool request(struct member *member, struct stream_frame *frame, answer_fn answer)
 {
-    if (conn_request(member->conn, frame, time_after(time_now(), member->env->settings.call_deadline), answer, member))
+    if (stream_conn_request(member->conn, frame, time_after(time_now(), member->env->settings.call_deadline), answer, member))
         return true;
     member_failed(member, CONEY_ENOMEM, 0, coney_status_text(CONEY_ENOMEM), false);
     return false;
@@ -29,15 +30,12 @@ static bool request(struct member *member, struct stream_frame *frame, answer_fn
 static void subscribed(void *ctx, coney_status status, const struct stream_frame *answer, const char *text)
 {
     struct member *member = ctx;
-    if (status == CONEY_OK) {
-        if (!member->opened)
-            member_ref(member); /* the lane's: from here on there are chunks */
-        member_active(member);
-    } else if (answer != NULL) {
-        member_refused(member, answer->code);
-    } else {
+    if (status == CONEY_OK)
+        receiver_subscribed(&of(member)->receiver);
+    else if (answer != NULL)
+        stream_refused(member, answer->code);
+    else
         member_failed(member, status, 0, text, true);
-    }
 }
 
 static void subscribe(struct member *member)
@@ -48,8 +46,8 @@ static void subscribe(struct member *member)
     if (consumer->options.name != NULL)
         list_add_pair(&properties, CONEY_STR("name"), coney_bytes_str(consumer->options.name));
     struct stream_frame frame = {.key = STREAM_SUBSCRIBE,
-                                 .subscribe = {.subscription = member->id,
-                                               .stream = coney_bytes_str(member->stream),
+                                 .subscribe = {.subscription = (uint8_t)member->id,
+                                               .stream = coney_bytes_str(member->name),
                                                .offset = consumer->start,
                                                .credit = (uint16_t)consumer->options.credit}};
     list_end(&properties, &frame.subscribe.properties);
@@ -75,12 +73,12 @@ static void pin_next(struct member *member)
 {
     struct coney_stream_consumer *consumer = of(member);
     consumer->start_known = true;
-    if (consumer->start.type != STREAM_OFFSET_NEXT || member->conn->versions[STREAM_RESOLVE_OFFSET_SPEC] == 0) {
+    if (consumer->start.type != STREAM_OFFSET_NEXT || stream_conn_of(member->conn)->versions[STREAM_RESOLVE_OFFSET_SPEC] == 0) {
         subscribe(member);
         return;
     }
     struct stream_frame frame = {.key = STREAM_RESOLVE_OFFSET_SPEC,
-                                 .resolve_offset_spec = {.stream = coney_bytes_str(member->stream), .offset = consumer->start}};
+                                 .resolve_offset_spec = {.stream = coney_bytes_str(member->name), .offset = consumer->start}};
     request(member, &frame, resolved);
 }
 
@@ -97,7 +95,7 @@ static void got_stored_offset(void *ctx, coney_status status, const struct strea
     if (status == CONEY_OK || status == CONEY_ENOOFFSET)
         pin_next(member);
     else if (answer != NULL)
-        member_refused(member, answer->code);
+        stream_refused(member, answer->code);
     else
         member_failed(member, status, 0, text, false);
 }
@@ -115,7 +113,7 @@ static void declare(struct member *member)
     }
     struct stream_frame frame = {
         .key = STREAM_QUERY_OFFSET,
-        .query_offset = {.reference = coney_bytes_str(consumer->options.name), .stream = coney_bytes_str(member->stream)}};
+        .query_offset = {.reference = coney_bytes_str(consumer->options.name), .stream = coney_bytes_str(member->name)}};
     request(member, &frame, got_stored_offset);
 }
 
@@ -145,11 +143,11 @@ static bool grow_queue(struct coney_stream_consumer *consumer)
 
 static bool enqueue(struct coney_stream_consumer *consumer, const struct received *received)
 {
-    lock_acquire(&consumer->lock);
+    lock_acquire(&consumer->receiver.lock);
     bool room = consumer->queue_tail - consumer->queue_head < consumer->queue_cap || grow_queue(consumer);
     if (room)
         consumer->queue[consumer->queue_tail++ & (consumer->queue_cap - 1)] = *received;
-    lock_release(&consumer->lock);
+    lock_release(&consumer->receiver.lock);
     return room;
 }
 
@@ -175,10 +173,10 @@ const char *consumer_received(struct member *member, struct block *block, const 
         return field;
     counter_add(&consumer->chunks, 1);
     if (chunk.type != CHUNK_USER) {
-        lock_acquire(&consumer->lock);
+        lock_acquire(&consumer->receiver.lock);
         consumer->chunks_done++;
-        lock_release(&consumer->lock);
-        loop_post(member->env->loop, &consumer->task);
+        lock_release(&consumer->receiver.lock);
+        loop_post(member->env->loop, &consumer->receiver.task);
         return NULL;
     }
     struct received received = {
@@ -186,7 +184,7 @@ const char *consumer_received(struct member *member, struct block *block, const 
         .chunk = deliver->chunk,
         .committed = deliver->committed,
         .skip_below = first_wanted(consumer, &chunk),
-        .place = consumer->place,
+        .place = consumer->receiver.place,
     };
     if (!enqueue(consumer, &received)) {
         block_unref(block);
@@ -194,7 +192,7 @@ const char *consumer_received(struct member *member, struct block *block, const 
         return NULL;
     }
     consumer->start = (struct stream_offset_spec){.type = STREAM_OFFSET_OFFSET, .value = chunk.first + chunk.records};
-    lane_wake(&consumer->lane);
+    lane_wake(&consumer->receiver.lane);
     return NULL;
 }
 
@@ -204,99 +202,34 @@ void consumer_credit_refused(struct member *member, uint16_t code)
         member_failed(member, CONEY_EUNAVAILABLE, code, "the broker no longer knows this subscription", false);
 }
 
-/* Closing: the handler ends, the offset is stored, the subscription ends ----------------------------------------------- */
-
-struct close_op {
-    struct op op;
-    struct coney_stream_consumer *consumer;
-    bool unsubscribed; /* the request is out */
-};
-
-static struct close_op *of_op(struct op *op)
-{
-    return container_of(op, struct close_op, op);
-}
-
-/* Behind all that was posted for the consumer, and what was deferred: the lane's own task on the loop. */
-static void drop_lane(struct task *task)
-{
-    struct coney_stream_consumer *consumer = container_of(task, struct coney_stream_consumer, last_task);
-    coney_loop *loop = consumer->member.env->loop;
-    if (atomic_load(&consumer->lane.task.posted)) {
-        loop_post(loop, task);
-        return;
-    }
-    loop_timer_unset(loop, &consumer->wake_timer);
-    member_unref(&consumer->member);
-}
-
-/* Nothing of the lane will run again. Its reference, if it ever had work, goes with the last task. */
-static void release_lane(struct coney_stream_consumer *consumer)
-{
-    if (consumer->released || consumer->member.state != MEMBER_DEAD || !lane_stop(&consumer->lane, 0))
-        return;
-    lock_acquire(&consumer->lock);
-    consumer->released = true;
-    lock_release(&consumer->lock);
-    consumer_drop_received(consumer);
-    consumer_drop_again(consumer);
-    if (consumer->member.opened)
-        loop_post(consumer->member.env->loop, &consumer->last_task);
-}
-
-void consumer_post(struct coney_stream_consumer *consumer)
-{
-    lock_acquire(&consumer->lock);
-    if (!consumer->released)
-        loop_post(consumer->member.env->loop, &consumer->task);
-    lock_release(&consumer->lock);
-}
-
-void consumer_wake(struct coney_stream_consumer *consumer)
-{
-    lock_acquire(&consumer->lock);
-    if (!consumer->released)
-        lane_wake(&consumer->lane);
-    lock_release(&consumer->lock);
-}
-
-/* `held` as in member_end. */
-static void finish_close(struct coney_stream_consumer *consumer, coney_status status, bool held)
-{
-    struct op *op = consumer->closing;
-    if (op == NULL)
-        return;
-    consumer->closing = NULL;
-    member_end(&consumer->member, held);
-    release_lane(consumer);
-    lock_acquire(&consumer->lock);
-    uint64_t kept = consumer->kept_count;
-    lock_release(&consumer->lock);
-    op_end(op, status, 0, kept, NULL);
-    member_closed(&consumer->member);
-}
+/* Closing: the offset is stored, the subscription ends ------------------------------------------------------------------- */
 
 /* The answer also says that the broker has seen the offset that was stored just before. */
 static void unsubscribed(void *ctx, coney_status status, const struct stream_frame *answer, const char *text)
 {
     (void)status;
     (void)text;
-    struct coney_stream_consumer *consumer = ctx;
-    finish_close(consumer, CONEY_OK, answer == NULL);
-    member_unref(&consumer->member);
+    struct receiver *receiver = ctx;
+    receiver_unsubscribed(receiver, CONEY_OK, answer == NULL);
+    member_unref(&receiver->member);
 }
 
-static void unsubscribe(struct coney_stream_consumer *consumer)
+static void unsubscribe(struct receiver *receiver)
 {
-    struct member *member = &consumer->member;
-    of_op(consumer->closing)->unsubscribed = true;
-    consumer_store_now(consumer);
+    struct member *member = &receiver->member;
+    consumer_store_now(consumer_of(receiver));
     if (member->state != MEMBER_ACTIVE) {
-        finish_close(consumer, CONEY_OK, member->state == MEMBER_DECLARING);
+        receiver_unsubscribed(receiver, CONEY_OK, member->state == MEMBER_DECLARING);
         return;
     }
     member_ref(member);
-    conn_forget_id(member->conn, member->id, unsubscribed, consumer);
+    stream_conn_forget_id(member->conn, (uint8_t)member->id, unsubscribed, receiver);
+}
+
+static void drop(struct receiver *receiver)
+{
+    consumer_drop_received(consumer_of(receiver));
+    consumer_drop_again(consumer_of(receiver));
 }
 
 /* Credit that is still to be given back was for a subscription that is gone, and so was an Unsubscribe. */
@@ -304,87 +237,16 @@ static void lost(struct member *member)
 {
     struct coney_stream_consumer *consumer = of(member);
     atomic_store(&consumer->connected, false);
-    lock_acquire(&consumer->lock);
-    consumer->place++;
+    lock_acquire(&consumer->receiver.lock);
     consumer->chunks_done = 0;
-    lock_release(&consumer->lock);
-    if (consumer->closing != NULL && of_op(consumer->closing)->unsubscribed)
-        finish_close(consumer, CONEY_OK, false);
-}
-
-/* Goes on once the handler has ended. */
-static void go_on_closing(struct coney_stream_consumer *consumer)
-{
-    struct close_op *close = of_op(consumer->closing);
-    if (!close->unsubscribed && lane_stop(&consumer->lane, 0))
-        unsubscribe(consumer);
-}
-
-static void close_begin(struct op *op)
-{
-    struct coney_stream_consumer *consumer = of_op(op)->consumer;
-    consumer->closing = op;
-    go_on_closing(consumer);
-}
-
-static void close_expire(struct op *op, coney_status status)
-{
-    struct coney_stream_consumer *consumer = of_op(op)->consumer;
-    enum member_state state = consumer->member.state;
-    finish_close(consumer, status, state == MEMBER_ACTIVE || state == MEMBER_DECLARING);
-}
-
-static void close_free(struct op *op)
-{
-    struct close_op *close = of_op(op);
-    member_unref(&close->consumer->member);
-    free(close);
-}
-
-static void run_ended(struct task *task)
-{
-    struct coney_stream_consumer *consumer = container_of(task, struct coney_stream_consumer, ended_task);
-    struct member *member = member_ref(&consumer->member);
-    if (consumer->closing != NULL)
-        go_on_closing(consumer);
-    release_lane(consumer);
-    member_unref(member);
-}
-
-static coney_status close_consumer(struct member *member, coney_call *call)
-{
-    struct coney_stream_consumer *consumer = of(member);
-    coney_loop *loop = member->env->loop;
-    struct close_op *close = calloc(1, sizeof *close);
-    if (close == NULL)
-        return op_refuse(call, CONEY_ENOMEM, "%s", coney_status_text(CONEY_ENOMEM));
-    atomic_store(&consumer->open, CONEY_ECLOSED);
-    lane_stop(&consumer->lane, 0);
-    close->consumer = consumer;
-    member_ref(member);
-    op_init(&close->op, loop, close_begin, NULL, close_free);
-    close->op.expire = close_expire;
-    close->op.detached = lane_is_current(&consumer->lane) || loop_is_current(loop);
-    return op_run(&close->op, call, member->env->settings.call_deadline);
+    lock_release(&consumer->receiver.lock);
+    receiver_lost(&consumer->receiver);
 }
 
 static void dead(struct member *member)
 {
-    struct coney_stream_consumer *consumer = of(member);
-    atomic_store(&consumer->open, CONEY_ECLOSED);
-    loop_timer_unset(member->env->loop, &consumer->store_timer);
-    loop_timer_unset(member->env->loop, &consumer->wake_timer);
-    if (consumer->closing != NULL)
-        finish_close(consumer, CONEY_OK, false);
-    else if (atomic_load(&member->handle_closed))
-        release_lane(consumer);
-}
-
-void consumer_stop_here(const struct coney_stream_env *env)
-{
-    struct lane *lane = lane_here();
-    if (lane != NULL && container_of(lane, struct coney_stream_consumer, lane)->member.env == env)
-        lane_stop(lane, 0);
+    loop_timer_unset(member->env->loop, &of(member)->store_timer);
+    receiver_dead(member);
 }
 
 static void free_consumer(struct member *member)
@@ -396,14 +258,25 @@ static void free_consumer(struct member *member)
     free(consumer);
 }
 
-static const struct member_kind kind = {
+static const struct receiver_kind receiver_kind = {
+    .run = consumer_run,
+    .task = consumer_task,
+    .unsubscribe = unsubscribe,
+    .drop = drop,
+};
+
+static const struct member_kind member_kind = {
     .purpose = PURPOSE_CONSUME,
-    .noun = "consumer",
+    .noun = "consumer of stream",
+    .unreachable = LOCATE_UNREACHABLE,
+    .locate = stream_locate,
     .declare = declare,
     .active = active,
     .lost = lost,
+    .leave = stream_leave,
+    .is_final = stream_is_final,
     .dead = dead,
-    .close = close_consumer,
+    .close = receiver_close,
     .free = free_consumer,
 };
 
@@ -448,8 +321,6 @@ static void set_defaults(coney_stream_consumer_options *options)
         options->store_every = INT64_MAX;
     if (options->store_interval == 0)
         options->store_interval = DEFAULT_STORE_INTERVAL;
-    if (options->max_kept == 0)
-        options->max_kept = DEFAULT_MAX_KEPT;
 }
 
 static struct stream_offset_spec start_of(const coney_stream_consumer_options *options)
@@ -469,13 +340,16 @@ static struct stream_offset_spec start_of(const coney_stream_consumer_options *o
     return (struct stream_offset_spec){.type = STREAM_OFFSET_NEXT};
 }
 
-static struct coney_stream_consumer *consumer_new(struct coney_stream_env *env, const char *stream,
+static struct coney_stream_consumer *consumer_new(struct env *env, const char *stream,
                                                   const coney_stream_consumer_options *options, bool keep_trying)
 {
     struct coney_stream_consumer *consumer = calloc(1, sizeof *consumer);
     char *name = options->name != NULL ? strdup(options->name) : NULL;
+    struct receiver_options common = {.max_kept = (uint64_t)(options->max_kept != 0 ? options->max_kept : DEFAULT_MAX_KEPT),
+                                      .on_loop = options->on_loop,
+                                      .paused = options->paused};
     if (consumer == NULL || (options->name != NULL && name == NULL) ||
-        !member_init(&consumer->member, &kind, env, stream, keep_trying)) {
+        !receiver_init(&consumer->receiver, &receiver_kind, &member_kind, env, stream, &common, keep_trying)) {
         free(name);
         free(consumer);
         return NULL;
@@ -483,22 +357,12 @@ static struct coney_stream_consumer *consumer_new(struct coney_stream_env *env, 
     consumer->options = *options;
     consumer->options.name = name;
     set_defaults(&consumer->options);
-    consumer->fork = env->fork;
     consumer->start = start_of(options);
     consumer->until_store = (uint64_t)consumer->options.store_every;
-    consumer->delivery.stream = consumer->member.stream;
+    consumer->delivery.stream = consumer->receiver.member.name;
     consumer->delivery.consumer = consumer;
-    consumer->task.run = consumer_task;
-    consumer->ended_task.run = run_ended;
-    consumer->last_task.run = drop_lane;
     consumer->store_timer.fire = consumer_store_timer;
-    consumer->wake_timer.fire = consumer_wake_timer;
-    list_init(&consumer->kept);
     list_init(&consumer->again);
-    lane_init(&consumer->lane, options->on_loop ? NULL : env->dispatcher, env->loop, consumer_run);
-    consumer->lane.ended = &consumer->ended_task;
-    if (options->paused)
-        lane_stop(&consumer->lane, 0);
     return consumer;
 }
 
@@ -507,19 +371,19 @@ coney_stream_consumer *coney_stream_consumer_open_sized(coney_stream_env *env, c
                                                         coney_call *call)
 {
     coney_stream_consumer_options options = {0};
-    if (env_check(env, call) != CONEY_OK ||
+    if (stream_env_check(env, call) != CONEY_OK ||
         options_copy(&options, sizeof options, user_options, options_size, call) != CONEY_OK ||
         check_options(&options, stream, call) != CONEY_OK)
         return NULL;
     bool asynchronous = call != NULL && call->on_done != NULL;
-    struct coney_stream_consumer *consumer = consumer_new(env, stream, &options, asynchronous && options.keep_trying);
+    struct coney_stream_consumer *consumer = consumer_new(&env->env, stream, &options, asynchronous && options.keep_trying);
     if (consumer == NULL) {
         op_refuse(call, CONEY_ENOMEM, "%s", coney_status_text(CONEY_ENOMEM));
         return NULL;
     }
-    if (member_run_open(&consumer->member, call) == CONEY_OK)
+    if (member_run_open(&consumer->receiver.member, call) == CONEY_OK)
         return consumer;
-    member_unref(&consumer->member);
+    member_unref(&consumer->receiver.member);
     return NULL;
 }
 
@@ -527,38 +391,22 @@ coney_stream_consumer *coney_stream_consumer_open_sized(coney_stream_env *env, c
 
 static coney_status use(const coney_stream_consumer *consumer)
 {
-    if (consumer == NULL)
-        return CONEY_EINVAL;
-    if (consumer->fork != fork_generation())
-        return CONEY_EFORKED;
-    return (coney_status)atomic_load(&consumer->open);
+    return receiver_use(consumer != NULL ? &consumer->receiver : NULL);
 }
 
 coney_status coney_stream_consumer_close(coney_stream_consumer **handle, coney_call *call)
 {
-    struct coney_stream_consumer *consumer = handle != NULL ? *handle : NULL;
-    if (consumer == NULL)
-        return CONEY_OK;
-    return member_close_handle(&consumer->member, (void **)handle, consumer->fork, call);
+    return member_close_handle((void **)handle, call);
 }
 
 coney_status coney_stream_consumer_pause(coney_stream_consumer *consumer)
 {
-    coney_status status = use(consumer);
-    if (status == CONEY_OK)
-        lane_stop(&consumer->lane, loop_is_current(consumer->member.env->loop) ? 0 : INT64_MAX);
-    return status;
+    return receiver_pause(consumer != NULL ? &consumer->receiver : NULL);
 }
 
 coney_status coney_stream_consumer_resume(coney_stream_consumer *consumer)
 {
-    coney_status status = use(consumer);
-    if (status != CONEY_OK)
-        return status;
-    lane_resume(&consumer->lane);
-    if (atomic_load(&consumer->open) != CONEY_OK)
-        lane_stop(&consumer->lane, 0); /* closed meanwhile */
-    return CONEY_OK;
+    return receiver_resume(consumer != NULL ? &consumer->receiver : NULL);
 }
 
 coney_status coney_stream_consumer_credit(coney_stream_consumer *consumer, int64_t chunks)
@@ -569,7 +417,7 @@ coney_status coney_stream_consumer_credit(coney_stream_consumer *consumer, int64
     if (!consumer->options.credit_by_hand || chunks < 1 || chunks > STREAM_CREDIT_MAX)
         return CONEY_EINVAL;
     atomic_fetch_add(&consumer->hand_credit, (uint64_t)chunks);
-    consumer_post(consumer);
+    receiver_post(&consumer->receiver);
     return CONEY_OK;
 }
 
@@ -582,10 +430,10 @@ coney_status coney_stream_consumer_store(coney_stream_consumer *consumer, uint64
         return CONEY_EINVAL;
     if (!atomic_load(&consumer->connected))
         return CONEY_EAGAIN;
-    lock_acquire(&consumer->lock);
+    lock_acquire(&consumer->receiver.lock);
     consumer->store_wanted = offset + 1;
-    lock_release(&consumer->lock);
-    consumer_post(consumer);
+    lock_release(&consumer->receiver.lock);
+    receiver_post(&consumer->receiver);
     return CONEY_OK;
 }
 
@@ -593,9 +441,9 @@ coney_status coney_stream_consumer_get_stats(const coney_stream_consumer *consum
 {
     if (consumer == NULL || stats == NULL)
         return CONEY_EINVAL;
-    struct lock *lock = (struct lock *)(uintptr_t)&consumer->lock;
+    struct lock *lock = (struct lock *)(uintptr_t)&consumer->receiver.lock;
     lock_acquire(lock);
-    uint64_t kept = consumer->kept_count;
+    uint64_t kept = consumer->receiver.kept_count;
     uint64_t queued = consumer->queue_tail - consumer->queue_head;
     uint64_t kept_acked = counter_get(&consumer->kept_acked);
     uint64_t kept_rejected = counter_get(&consumer->kept_rejected);
@@ -609,9 +457,9 @@ coney_status coney_stream_consumer_get_stats(const coney_stream_consumer *consum
         .rejected = counter_get(&consumer->rejected) + kept_rejected,
         .requeued = counter_get(&consumer->requeued),
         .kept = kept,
-        .kept_bytes = atomic_load(&consumer->kept_bytes),
+        .kept_bytes = atomic_load(&consumer->receiver.kept_bytes),
         .queued_chunks = queued,
-        .reconnects = counter_get(&consumer->member.reconnects),
+        .reconnects = counter_get(&consumer->receiver.member.reconnects),
         .unreadable = counter_get(&consumer->unreadable_count),
         .last_offset = position > 0 ? position - 1 : 0,
         .stored_offset = counter_get(&consumer->stored_offset),

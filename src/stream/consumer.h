@@ -7,10 +7,9 @@
 #ifndef CONEY_STREAM_CONSUMER_H
 #define CONEY_STREAM_CONSUMER_H
 
-#include "core/dispatcher.h"
-#include "core/kept.h"
+#include "core/receiver.h"
 #include "proto/stream/chunk.h"
-#include "stream/member.h"
+#include "stream/conn.h"
 
 /* A chunk that has arrived. */
 struct received {
@@ -22,16 +21,11 @@ struct received {
 };
 
 struct kept {
-    struct coney_kept head;
-    _Atomic uint32_t refs;
-    struct coney_stream_consumer *consumer; /* a reference */
+    struct receiver_kept core;
     coney_stream_delivery delivery;
-    struct list in_order; /* in the consumer's `kept` until settled */
     struct list in_again; /* in the consumer's `again` when it goes to the handler once more */
     int64_t due;
-    struct block *block; /* a reference, unless the entry was copied into `copy` */
-    size_t bytes;        /* memory that it holds */
-    uint8_t copy[];
+    uint8_t copy[]; /* the entry, unless its block is held */
 };
 
 struct coney_stream_chunk {
@@ -50,25 +44,17 @@ enum portion {
 };
 
 struct coney_stream_consumer {
-    struct member member;
-    struct lane lane;
-    uint32_t fork;
+    struct receiver receiver;
     coney_stream_consumer_options options; /* defaults filled in; its strings are copies */
-    _Atomic int open;                      /* CONEY_OK, or what a use answers */
 
-    struct lock lock;       /* guards what follows */
+    /* Under the receiver's lock. */
     struct received *queue; /* a ring */
     size_t queue_cap;
     uint64_t queue_head;
     uint64_t queue_tail;
-    uint64_t place;       /* number of the present subscription */
-    uint64_t chunks_done; /* of that place: credit to give back */
-    struct list kept;     /* open deliveries in the order of their offsets */
-    struct list again;    /* those of them that wait for the handler */
-    uint64_t kept_count;
-    _Atomic uint64_t kept_bytes; /* may be read without the lock */
-    uint64_t store_wanted;       /* by hand: offset + 1 */
-    int64_t wake_at;             /* when a retry is due: the loop sets a timer */
+    uint64_t chunks_done;  /* of the receiver's present place: credit to give back */
+    struct list again;     /* the kept deliveries that wait for the handler */
+    uint64_t store_wanted; /* by hand: offset + 1 */
     struct {
         uint64_t offset;
         uint64_t count;  /* 0 = nothing to tell */
@@ -77,7 +63,6 @@ struct coney_stream_consumer {
     } unreadable;
     const char *broken; /* the field at which a chunk broke: the lane does nothing until the loop has seen to it */
     uint64_t broken_at;
-    bool released; /* the lane and the loop are not to be touched any more */
 
     /* The lane's own. */
     struct received current;
@@ -93,9 +78,6 @@ struct coney_stream_consumer {
     uint64_t until_store;     /* messages until the next stored offset */
 
     /* From the lane to the loop. */
-    struct task task;
-    struct task ended_task;    /* a run of the stopped lane has ended */
-    struct task last_task;     /* drops the lane's reference */
     _Atomic uint64_t position; /* offset after the last message that is done; 0 = none */
     _Atomic uint64_t hand_credit;
     _Atomic bool store_due;
@@ -109,8 +91,6 @@ struct coney_stream_consumer {
     bool has_stored;
     uint64_t broken_before; /* offset + 1 of the chunk that was broken last */
     struct timer store_timer;
-    struct timer wake_timer;
-    struct op *closing;
 
     counter messages;
     counter bytes;
@@ -125,16 +105,14 @@ struct coney_stream_consumer {
     counter credits;
 };
 
+static inline struct coney_stream_consumer *consumer_of(struct receiver *receiver)
+{
+    return container_of(receiver, struct coney_stream_consumer, receiver);
+}
+
 /* consumer.c, from the connection. consumer_received returns NULL or the name of a field that is wrong. */
 const char *consumer_received(struct member *member, struct block *block, const struct stream_deliver *deliver);
 void consumer_credit_refused(struct member *member, uint16_t code);
-
-/* consumer.c: has the loop run consumer_task; wakes the lane. From any thread, also after the consumer was closed. */
-void consumer_post(struct coney_stream_consumer *consumer);
-void consumer_wake(struct coney_stream_consumer *consumer);
-
-/* consumer.c: inside a handler of the environment's: that handler is called no more. Harmless elsewhere. */
-void consumer_stop_here(const struct coney_stream_env *env);
 
 /* deliver.c: one portion of work: the run of the lane. */
 bool consumer_run(struct lane *lane);
@@ -148,16 +126,12 @@ void consumer_drop_received(struct coney_stream_consumer *consumer);
 /* kept.c, on the lane: gives the handler the first kept delivery that is due again. False: there is none. */
 bool consumer_redeliver(struct coney_stream_consumer *consumer);
 
-/* kept.c: whether so much is kept that the next message has to wait. */
-bool consumer_keeps_too_much(struct coney_stream_consumer *consumer);
-
 /* kept.c: what was to go to the handler again when the consumer was closed is dropped. */
 void consumer_drop_again(struct coney_stream_consumer *consumer);
 
 /* tracking.c, on the loop: what the lane left for it to do. */
-void consumer_task(struct task *task);
+void consumer_task(struct receiver *receiver);
 void consumer_store_timer(struct timer *timer);
-void consumer_wake_timer(struct timer *timer);
 void consumer_store_now(struct coney_stream_consumer *consumer);
 void consumer_set_store_timer(struct coney_stream_consumer *consumer);
 

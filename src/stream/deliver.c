@@ -22,7 +22,7 @@ static inline void set_message(coney_stream_delivery *delivery, const struct chu
 
 static void wake_loop(struct coney_stream_consumer *consumer)
 {
-    loop_post(consumer->member.env->loop, &consumer->task);
+    loop_post(consumer->receiver.member.env->loop, &consumer->receiver.task);
 }
 
 /* Why messages were passed over is told by the loop, once for those that it did not get round to yet. */
@@ -30,14 +30,14 @@ static void skip_unreadable(struct coney_stream_consumer *consumer, uint64_t off
                             bool compressed)
 {
     uint64_t skipped = records > 0 ? records : 1;
-    lock_acquire(&consumer->lock);
+    lock_acquire(&consumer->receiver.lock);
     if (consumer->unreadable.count == 0) {
         consumer->unreadable.offset = offset;
         consumer->unreadable.why = why;
         consumer->unreadable.compressed = compressed;
     }
     consumer->unreadable.count += skipped;
-    lock_release(&consumer->lock);
+    lock_release(&consumer->receiver.lock);
     counter_add(&consumer->unreadable_count, skipped);
     wake_loop(consumer);
 }
@@ -93,16 +93,6 @@ static void count_towards_store(struct coney_stream_consumer *consumer, uint64_t
         store_soon(consumer);
 }
 
-/* The lane is woken at `at`, or before. */
-static void wake_later(struct coney_stream_consumer *consumer, int64_t at)
-{
-    lock_acquire(&consumer->lock);
-    if (consumer->wake_at == 0 || at < consumer->wake_at)
-        consumer->wake_at = at;
-    lock_release(&consumer->lock);
-    wake_loop(consumer);
-}
-
 static void hold_until(struct coney_stream_consumer *consumer, coney_settle how)
 {
     counter_add(&consumer->requeued, 1);
@@ -110,7 +100,7 @@ static void hold_until(struct coney_stream_consumer *consumer, coney_settle how)
     if (how == CONEY_REQUEUE)
         return;
     consumer->retry_at = time_after(time_now(), how);
-    wake_later(consumer, consumer->retry_at);
+    receiver_wake_later(&consumer->receiver, consumer->retry_at);
 }
 
 /* A settlement other than CONEY_ACK. Returns true when the message is done with, false when the handler is to have it again. */
@@ -129,19 +119,20 @@ static bool settle_otherwise(struct coney_stream_consumer *consumer, coney_settl
     if (how == CONEY_REJECT)
         counter_add(&consumer->rejected, 1);
     else
-        log_line(&consumer->member.env->log, CONEY_LOG_ERROR,
+        log_line(&consumer->receiver.member.env->log, CONEY_LOG_ERROR,
                  "the handler of stream '%s' returned %lld for offset %llu, which is no settlement%s: taken for done",
-                 consumer->member.stream, (long long)how, (unsigned long long)delivery->offset,
+                 consumer->receiver.member.name, (long long)how, (unsigned long long)delivery->offset,
                  how == CONEY_KEPT ? " without a call of coney_stream_keep" : "");
     return true;
 }
 
 static bool must_hold(struct coney_stream_consumer *consumer)
 {
-    if (lane_is_stopped(&consumer->lane))
+    if (lane_is_stopped(&consumer->receiver.lane))
         return true;
     if (consumer->retry_at != 0 && time_now() < consumer->retry_at) {
-        wake_later(consumer, consumer->retry_at); /* the timer may have been used up for something that was due before */
+        receiver_wake_later(&consumer->receiver,
+                            consumer->retry_at); /* the timer may have been used up for something that was due before */
         return true;
     }
     consumer->retry_at = 0;
@@ -168,7 +159,7 @@ static bool settle_held(struct coney_stream_consumer *consumer)
 {
     if (!consumer->has_message)
         return true;
-    if (must_hold(consumer) || consumer_keeps_too_much(consumer))
+    if (must_hold(consumer) || receiver_keeps_too_much(&consumer->receiver))
         return false;
     counter_add(&consumer->messages, 1);
     counter_add(&consumer->bytes, consumer->delivery.encoded.len);
@@ -204,7 +195,7 @@ static __attribute__((noinline)) enum portion hand_over_messages(struct coney_st
     enum chunk_item item;
     while ((item = next_message(consumer, &walk, &entry)) == CHUNK_MESSAGE) {
         set_message(delivery, &entry);
-        if (__builtin_expect(lane_is_stopped(&consumer->lane), 0)) {
+        if (__builtin_expect(lane_is_stopped(&consumer->receiver.lane), 0)) {
             consumer->has_message = true;
             break;
         }
@@ -220,7 +211,7 @@ static __attribute__((noinline)) enum portion hand_over_messages(struct coney_st
         if (consumer->has_message)
             break;
         message_done(consumer, walk.offset);
-        if (consumer_keeps_too_much(consumer))
+        if (receiver_keeps_too_much(&consumer->receiver))
             break;
     }
     consumer->walk = walk;
@@ -283,11 +274,11 @@ static enum portion hand_over_chunk(struct coney_stream_consumer *consumer)
 
 static bool take_received(struct coney_stream_consumer *consumer)
 {
-    lock_acquire(&consumer->lock);
+    lock_acquire(&consumer->receiver.lock);
     bool taken = consumer->broken == NULL && consumer->queue_head != consumer->queue_tail;
     if (taken)
         consumer->current = consumer->queue[consumer->queue_head++ & (consumer->queue_cap - 1)];
-    lock_release(&consumer->lock);
+    lock_release(&consumer->receiver.lock);
     return taken;
 }
 
@@ -312,11 +303,12 @@ static void finish_chunk(struct coney_stream_consumer *consumer)
     consumer->has_current = false;
     consumer->has_message = false;
     block_unref(consumer->current.block);
-    lock_acquire(&consumer->lock);
-    bool present = consumer->current.place == consumer->place; /* the credit for others was of a subscription that is gone */
+    lock_acquire(&consumer->receiver.lock);
+    bool present =
+        consumer->current.place == consumer->receiver.place; /* the credit for others was of a subscription that is gone */
     if (present)
         consumer->chunks_done++;
-    lock_release(&consumer->lock);
+    lock_release(&consumer->receiver.lock);
     if (present)
         wake_loop(consumer);
 }
@@ -324,10 +316,10 @@ static void finish_chunk(struct coney_stream_consumer *consumer)
 /* The loop gets a fresh copy from the broker, from this offset on. */
 static void report_broken(struct coney_stream_consumer *consumer, const char *field, uint64_t offset)
 {
-    lock_acquire(&consumer->lock);
+    lock_acquire(&consumer->receiver.lock);
     consumer->broken = field;
     consumer->broken_at = offset;
-    lock_release(&consumer->lock);
+    lock_release(&consumer->receiver.lock);
     wake_loop(consumer);
 }
 
@@ -348,12 +340,12 @@ static bool next_chunk(struct coney_stream_consumer *consumer)
 
 bool consumer_run(struct lane *lane)
 {
-    struct coney_stream_consumer *consumer = container_of(lane, struct coney_stream_consumer, lane);
+    struct coney_stream_consumer *consumer = container_of(lane, struct coney_stream_consumer, receiver.lane);
     if (consumer_redeliver(consumer))
         return true;
     if (lane_is_stopped(lane))
         return true; /* the lane remembers it until it is resumed */
-    if (!next_chunk(consumer) || consumer_keeps_too_much(consumer))
+    if (!next_chunk(consumer) || receiver_keeps_too_much(&consumer->receiver))
         return false;
     enum portion portion = PORTION_HELD;
     if (consumer->options.on_chunk != NULL)
@@ -362,7 +354,7 @@ bool consumer_run(struct lane *lane)
         portion = hand_over_messages(consumer);
     switch (portion) {
     case PORTION_HELD:
-        return consumer->retry_at == 0 && !consumer_keeps_too_much(consumer);
+        return consumer->retry_at == 0 && !receiver_keeps_too_much(&consumer->receiver);
     case PORTION_BROKEN:
         report_broken(consumer, consumer->walk.field, consumer->walk.offset);
         finish_chunk(consumer);

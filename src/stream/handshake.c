@@ -4,36 +4,27 @@
  * is silent for ten. A refusal ends the connection with a status that says who has to change what.
  */
 #include "base/text.h"
-#include "base/time.h"
 #include "stream/conn.h"
 
 #include <stdio.h>
 
-#define STEP_LIMIT (6 * CONEY_SECOND)
 #define PROPERTIES_CAP 6144 /* a broker takes no frame over 8192 bytes before the connection is open */
 #define BALANCER_TRIES 10
 
-static void await(struct conn *conn, uint16_t key)
-{
-    conn->step = key;
-    loop_timer_set(conn->env->loop, &conn->timer, time_after(time_now(), STEP_LIMIT));
-}
-
-static void ask(struct conn *conn, struct stream_frame *frame)
+static void ask(struct stream_conn *conn, struct stream_frame *frame)
 {
     frame->version = 1;
     frame->correlation = ++conn->correlation;
-    await(conn, frame->key);
-    conn_send(conn, frame);
+    conn->step = frame->key;
+    conn_await(&conn->conn);
+    stream_conn_send(&conn->conn, frame);
 }
 
-static void add_properties(const struct conn *conn, struct list_writer *list)
+static void add_properties(const struct stream_conn *conn, struct list_writer *list)
 {
-    static const char *const purposes[] = {
-        [PURPOSE_CONTROL] = "control", [PURPOSE_PUBLISH] = "publish", [PURPOSE_CONSUME] = "consume"};
-    const struct settings *settings = &conn->env->settings;
+    const struct settings *settings = &conn->conn.env->settings;
     char name[HOST_CAP];
-    text_print(name, sizeof name, "%s-%s", settings->name, purposes[conn->purpose]);
+    text_print(name, sizeof name, "%s-%s", settings->name, purpose_name(conn->conn.purpose));
     list_add_pair(list, CONEY_STR("product"), CONEY_STR("coney"));
     list_add_pair(list, CONEY_STR("version"), CONEY_STR(CONEY_VERSION));
     list_add_pair(list, CONEY_STR("platform"), CONEY_STR("C"));
@@ -42,14 +33,15 @@ static void add_properties(const struct conn *conn, struct list_writer *list)
         list_add_pair(list, settings->properties[i].key, settings->properties[i].value.as.bytes);
 }
 
-void conn_login(struct conn *conn)
+void stream_login(struct conn *any)
 {
+    struct stream_conn *conn = stream_conn_of(any);
     uint8_t room[PROPERTIES_CAP];
     struct list_writer list = list_begin(room, sizeof room);
     add_properties(conn, &list);
     struct stream_frame frame = {.key = STREAM_PEER_PROPERTIES};
     if (!list_end(&list, &frame.peer_properties.properties)) {
-        conn_fail(conn, CONEY_EINVAL, 0, "the client properties take more than 6 KiB together: shorten them");
+        conn_fail(&conn->conn, CONEY_EINVAL, 0, "the client properties take more than 6 KiB together: shorten them");
         return;
     }
     ask(conn, &frame);
@@ -66,22 +58,22 @@ static bool has_command_versions(coney_bytes version)
     return fields < 2 || major > 3 || (major == 3 && minor >= 11);
 }
 
-static void got_properties(struct conn *conn, const struct stream_frame *frame)
+static void got_properties(struct stream_conn *conn, const struct stream_frame *frame)
 {
     conn->has_versions = has_command_versions(list_find(frame->peer_properties_answer.properties, CONEY_STR("version")));
     struct stream_frame next = {.key = STREAM_SASL_HANDSHAKE};
     ask(conn, &next);
 }
 
-static void send_plain(struct conn *conn)
+static void send_plain(struct stream_conn *conn)
 {
-    const struct settings *settings = &conn->env->settings;
+    const struct settings *settings = &conn->conn.env->settings;
     size_t user = strlen(settings->user);
     size_t password = strlen(settings->password);
     size_t len = user + password + 2;
     uint8_t data[4096];
     if (len > sizeof data) {
-        conn_fail(conn, CONEY_EINVAL, 0,
+        conn_fail(&conn->conn, CONEY_EINVAL, 0,
                   "user name and password take more than 4 KiB together: the broker takes no such log-in");
         return;
     }
@@ -95,7 +87,7 @@ static void send_plain(struct conn *conn)
     explicit_bzero(data, sizeof data);
 }
 
-static void got_mechanisms(struct conn *conn, const struct stream_frame *frame)
+static void got_mechanisms(struct stream_conn *conn, const struct stream_frame *frame)
 {
     struct list_iter it = list_iter_of(frame->sasl_handshake_answer.mechanisms);
     coney_bytes mechanism;
@@ -108,8 +100,8 @@ static void got_mechanisms(struct conn *conn, const struct stream_frame *frame)
     char text[TEXT_CAP];
     text_print(text, sizeof text,
                "%s does not offer the SASL mechanism PLAIN, which is the one that this client has: enable it in the broker",
-               conn->name);
-    conn_fail(conn, CONEY_EAUTH, 0, text);
+               conn->conn.name);
+    conn_fail(&conn->conn, CONEY_EAUTH, 0, text);
 }
 
 static uint32_t lower_unless_zero(uint32_t a, uint32_t b)
@@ -119,24 +111,24 @@ static uint32_t lower_unless_zero(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-static void got_tune(struct conn *conn, const struct stream_frame *frame)
+static void got_tune(struct stream_conn *conn, const struct stream_frame *frame)
 {
-    const struct settings *settings = &conn->env->settings;
-    conn->frame_max = lower_unless_zero(settings->frame_max, frame->tune.frame_max);
-    conn->heartbeat = settings->heartbeat == 0 ? 0 : lower_unless_zero(settings->heartbeat, frame->tune.heartbeat);
+    const struct settings *settings = &conn->conn.env->settings;
+    conn->conn.frame_max = lower_unless_zero(settings->frame_max, frame->tune.frame_max);
+    conn->conn.heartbeat = settings->heartbeat == 0 ? 0 : lower_unless_zero(settings->heartbeat, frame->tune.heartbeat);
     struct stream_frame answer = {.key = STREAM_TUNE,
                                   .version = 1,
                                   .response = true,
-                                  .tune = {.frame_max = conn->frame_max, .heartbeat = conn->heartbeat}};
-    conn_send(conn, &answer);
+                                  .tune = {.frame_max = conn->conn.frame_max, .heartbeat = conn->conn.heartbeat}};
+    stream_conn_send(&conn->conn, &answer);
     struct stream_frame open = {.key = STREAM_OPEN, .open.vhost = coney_bytes_str(settings->vhost)};
     ask(conn, &open);
 }
 
 /* Behind a balancer the node that answers may be another one than was wanted. */
-static bool is_wanted_node(const struct conn *conn, const struct stream_frame *frame)
+static bool is_wanted_node(const struct stream_conn *conn, const struct stream_frame *frame)
 {
-    if (conn->env->settings.resolve_address == NULL || conn->purpose == PURPOSE_CONTROL)
+    if (stream_env_of(conn->conn.env)->resolve_address == NULL || conn->conn.purpose == PURPOSE_CONTROL)
         return true;
     coney_bytes host = list_find(frame->open_answer.properties, CONEY_STR("advertised_host"));
     coney_bytes port = list_find(frame->open_answer.properties, CONEY_STR("advertised_port"));
@@ -147,22 +139,22 @@ static bool is_wanted_node(const struct conn *conn, const struct stream_frame *f
     return bytes_equal(host, coney_bytes_str(conn->wanted.host)) && bytes_equal(port, coney_bytes_str(wanted_port));
 }
 
-static void got_open(struct conn *conn, const struct stream_frame *frame)
+static void got_open(struct stream_conn *conn, const struct stream_frame *frame)
 {
     if (!is_wanted_node(conn, frame)) {
         char text[TEXT_CAP];
         if (++conn->dials < BALANCER_TRIES) {
-            conn_redial(conn);
+            conn_redial(&conn->conn);
             return;
         }
         text_print(text, sizeof text,
-                   "%s led to another node than %s:%u in %d tries: check the address resolver and the balancer", conn->name,
-                   conn->wanted.host, (unsigned)conn->wanted.port, BALANCER_TRIES);
-        conn_fail(conn, CONEY_EUNAVAILABLE, 0, text);
+                   "%s led to another node than %s:%u in %d tries: check the address resolver and the balancer",
+                   conn->conn.name, conn->wanted.host, (unsigned)conn->wanted.port, BALANCER_TRIES);
+        conn_fail(&conn->conn, CONEY_EUNAVAILABLE, 0, text);
         return;
     }
     if (!conn->has_versions) {
-        conn_logged_in(conn);
+        conn_ready(&conn->conn);
         return;
     }
     /* Only what this side receives, in words that every broker since 3.11 knows: a key that it does not know makes it drop the connection. */
@@ -174,44 +166,44 @@ static void got_open(struct conn *conn, const struct stream_frame *frame)
     ask(conn, &next);
 }
 
-static void got_versions(struct conn *conn, const struct stream_frame *frame)
+static void got_versions(struct stream_conn *conn, const struct stream_frame *frame)
 {
     struct list_iter it = list_iter_of(frame->exchange_command_versions_answer.commands);
     struct stream_version_range range;
     while (list_next_version(&it, &range))
         if (range.key <= STREAM_KEY_LAST)
             conn->versions[range.key] = range.max;
-    conn_logged_in(conn);
+    conn_ready(&conn->conn);
 }
 
-static void refused(struct conn *conn, const struct stream_frame *frame)
+static void refused(struct stream_conn *conn, const struct stream_frame *frame)
 {
-    const struct settings *settings = &conn->env->settings;
+    const struct settings *settings = &conn->conn.env->settings;
     coney_status status = status_of_code(frame->code);
     const char *answered = stream_code_name(frame->code);
     char text[TEXT_CAP];
     if (frame->key == STREAM_SASL_AUTHENTICATE || status == CONEY_EAUTH)
         text_print(text, sizeof text, "%s refused the log-in of user '%s' (%s, code %u): check the user name and the password",
-                   conn->name, settings->user, answered, (unsigned)frame->code);
+                   conn->conn.name, settings->user, answered, (unsigned)frame->code);
     else if (frame->key == STREAM_OPEN)
         text_print(text, sizeof text,
-                   "%s refused virtual host '%s' (%s, code %u): check its name, and that user '%s' may enter it", conn->name,
-                   settings->vhost, answered, (unsigned)frame->code, settings->user);
+                   "%s refused virtual host '%s' (%s, code %u): check its name, and that user '%s' may enter it",
+                   conn->conn.name, settings->vhost, answered, (unsigned)frame->code, settings->user);
     else
-        text_print(text, sizeof text, "%s refused %s during the log-in (%s, code %u)", conn->name, stream_key_name(frame->key),
-                   answered, (unsigned)frame->code);
+        text_print(text, sizeof text, "%s refused %s during the log-in (%s, code %u)", conn->conn.name,
+                   stream_key_name(frame->key), answered, (unsigned)frame->code);
     if (frame->key == STREAM_OPEN && status == CONEY_EBROKER)
         status = CONEY_EVHOST;
-    conn_fail(conn, status, frame->code, text);
+    conn_fail(&conn->conn, status, frame->code, text);
 }
 
-void conn_login_frame(struct conn *conn, const struct stream_frame *frame)
+void stream_login_frame(struct stream_conn *conn, const struct stream_frame *frame)
 {
     if (frame->key != conn->step || (frame->key != STREAM_TUNE && frame->correlation != conn->correlation)) {
         char text[TEXT_CAP];
-        text_print(text, sizeof text, "%s sent %s while the log-in awaited %s: is it a RabbitMQ stream listener?", conn->name,
-                   stream_key_name(frame->key), stream_key_name(conn->step));
-        conn_fail(conn, CONEY_EPROTOCOL, 0, text);
+        text_print(text, sizeof text, "%s sent %s while the log-in awaited %s: is it a RabbitMQ stream listener?",
+                   conn->conn.name, stream_key_name(frame->key), stream_key_name(conn->step));
+        conn_fail(&conn->conn, CONEY_EPROTOCOL, 0, text);
         return;
     }
     if (frame->key != STREAM_TUNE && frame->code != STREAM_CODE_OK) {
@@ -226,7 +218,8 @@ void conn_login_frame(struct conn *conn, const struct stream_frame *frame)
         got_mechanisms(conn, frame);
         break;
     case STREAM_SASL_AUTHENTICATE:
-        await(conn, STREAM_TUNE);
+        conn->step = STREAM_TUNE;
+        conn_await(&conn->conn);
         break;
     case STREAM_TUNE:
         got_tune(conn, frame);

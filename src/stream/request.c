@@ -34,7 +34,7 @@ coney_status status_of_code(uint16_t code)
 static void take_out(struct request *request)
 {
     list_remove(&request->in_order);
-    loop_timer_unset(request->env->loop, &request->timer);
+    loop_timer_unset(request->env->env.loop, &request->timer);
     if (request->conn != NULL)
         map_take(&request->conn->requests, request->correlation);
 }
@@ -53,7 +53,7 @@ static void run_deadline(struct timer *timer)
     char text[TEXT_CAP];
     if (request->conn != NULL)
         text_print(text, sizeof text, "%s was not answered by %s in time: try again, or allow a longer deadline",
-                   stream_key_name(request->key), request->conn->name);
+                   stream_key_name(request->key), request->conn->conn.name);
     else
         text_print(text, sizeof text, "%s was not sent in time: there is no connection to the broker",
                    stream_key_name(request->key));
@@ -71,7 +71,7 @@ static struct request *request_new(struct coney_stream_env *env, struct stream_f
     *request =
         (struct request){.env = env, .answer = answer, .ctx = ctx, .key = frame->key, .len = len, .timer.fire = run_deadline};
     list_init(&request->in_order);
-    if (stream_encode(frame, request->frame, len) != len || !loop_timer_set(env->loop, &request->timer, deadline)) {
+    if (stream_encode(frame, request->frame, len) != len || !loop_timer_set(env->env.loop, &request->timer, deadline)) {
         free(request);
         return NULL;
     }
@@ -79,7 +79,7 @@ static struct request *request_new(struct coney_stream_env *env, struct stream_f
 }
 
 /* Gives the request its number on this connection and sends it. */
-static bool dispatch(struct conn *conn, struct request *request)
+static bool dispatch(struct stream_conn *conn, struct request *request)
 {
     request->correlation = ++conn->correlation;
     if (!map_put(&conn->requests, request->correlation, request))
@@ -87,16 +87,16 @@ static bool dispatch(struct conn *conn, struct request *request)
     request->conn = conn;
     store32(request->frame + CORRELATION_AT, request->correlation);
     list_append(&conn->request_order, &request->in_order);
-    link_write(conn->link, request->frame, request->len);
+    link_write(conn->conn.link, request->frame, request->len);
     return true;
 }
 
-bool conn_request(struct conn *conn, struct stream_frame *frame, int64_t deadline, answer_fn answer, void *ctx)
+bool stream_conn_request(struct conn *conn, struct stream_frame *frame, int64_t deadline, answer_fn answer, void *ctx)
 {
-    struct request *request = request_new(conn->env, frame, deadline, answer, ctx);
+    struct request *request = request_new(stream_env_of(conn->env), frame, deadline, answer, ctx);
     if (request == NULL)
         return false;
-    if (dispatch(conn, request))
+    if (dispatch(stream_conn_of(conn), request))
         return true;
     loop_timer_unset(conn->env->loop, &request->timer);
     free(request);
@@ -112,11 +112,12 @@ bool requests_queue(struct coney_stream_env *env, struct stream_frame *frame, in
     return true;
 }
 
-void requests_send_queued(struct conn *conn)
+void requests_send_queued(struct conn *control)
 {
-    for (struct list *at = list_take(&conn->env->control_queue); at != NULL; at = list_take(&conn->env->control_queue)) {
+    struct list *queue = &stream_env_of(control->env)->control_queue;
+    for (struct list *at = list_take(queue); at != NULL; at = list_take(queue)) {
         struct request *request = container_of(at, struct request, in_order);
-        if (!dispatch(conn, request))
+        if (!dispatch(stream_conn_of(control), request))
             fail(request, CONEY_ENOMEM, coney_status_text(CONEY_ENOMEM));
     }
 }
@@ -142,11 +143,12 @@ static void forget_in(struct list *order, const void *ctx)
 void requests_forget(struct coney_stream_env *env, const void *ctx)
 {
     forget_in(&env->control_queue, ctx);
-    for (struct list *at = env->conns.next; at != &env->conns; at = at->next)
-        forget_in(&container_of(at, struct conn, in_env)->request_order, ctx);
+    struct list *conns = &env->env.conns;
+    for (struct list *at = conns->next; at != conns; at = at->next)
+        forget_in(&stream_conn_of(container_of(at, struct conn, in_env))->request_order, ctx);
 }
 
-bool request_answered(struct conn *conn, const struct stream_frame *frame)
+bool request_answered(struct stream_conn *conn, const struct stream_frame *frame)
 {
     struct request *request = map_get(&conn->requests, frame->correlation);
     if (request == NULL)
@@ -157,7 +159,7 @@ bool request_answered(struct conn *conn, const struct stream_frame *frame)
     uint16_t code = frame->key == STREAM_METADATA ? STREAM_CODE_OK : frame->code;
     char text[TEXT_CAP] = "";
     if (code != STREAM_CODE_OK)
-        text_print(text, sizeof text, "%s: %s answered \"%s\" (code %u)", stream_key_name(frame->key), conn->name,
+        text_print(text, sizeof text, "%s: %s answered \"%s\" (code %u)", stream_key_name(frame->key), conn->conn.name,
                    stream_code_name(code), (unsigned)code);
     if (request->answer != NULL)
         request->answer(request->ctx, status_of_code(code), frame, text);

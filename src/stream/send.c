@@ -1,5 +1,4 @@
 /* send.c: the sending side of a producer: what runs for each message, on the user's threads. */
-#include "base/time.h"
 #include "proto/amqp10/data.h"
 #include "proto/amqp10/message.h"
 #include "stream/producer.h"
@@ -7,94 +6,46 @@
 #define SHORT_DATA_BYTES 5 /* around a body of up to 255 bytes: see amqp10_data_size */
 #define LONG_DATA_BYTES 8
 
-void producer_set_limits(struct coney_stream_producer *producer)
+void producer_set_limits(struct sender *sender)
 {
+    struct coney_stream_producer *producer = producer_of(sender);
     producer->body_limit = 0;
-    if (atomic_load(&producer->open) != CONEY_OK || producer->ids != IDS_OURS || producer->max_entry <= PUBLISH_ENTRY_BYTES)
+    if (atomic_load(&sender->open) != CONEY_OK || producer->ids != IDS_OURS || sender->limit <= PUBLISH_ENTRY_BYTES)
         return;
-    size_t largest = producer->max_entry - PUBLISH_ENTRY_BYTES;
+    size_t largest = sender->limit - PUBLISH_ENTRY_BYTES;
     if (largest >= UINT8_MAX + 1 + LONG_DATA_BYTES)
         producer->body_limit = largest - LONG_DATA_BYTES + 1;
     else if (largest >= SHORT_DATA_BYTES)
         producer->body_limit = (largest - SHORT_DATA_BYTES < UINT8_MAX ? largest - SHORT_DATA_BYTES : UINT8_MAX) + 1;
 }
 
-/* One visit to the outbox: from the lock to its release. */
-struct visit {
-    struct coney_stream_producer *producer;
-    bool tell;   /* the loop must be told that there is something to send */
-    bool waited; /* a reference is held: the producer may have been closed while this thread waited */
-    int64_t deadline;
-};
-
-static struct visit enter(struct coney_stream_producer *producer)
-{
-    lock_acquire(&producer->outbox.lock);
-    return (struct visit){.producer = producer};
-}
-
-static void leave(struct visit *visit)
-{
-    struct coney_stream_producer *producer = visit->producer;
-    if (visit->tell) /* under the lock, so that it comes before whatever a close posts */
-        loop_post(producer->member.env->loop, &producer->send_task);
-    lock_release(&producer->outbox.lock);
-    if (visit->waited)
-        member_unref(&producer->member);
-}
-
-static coney_status wait_for_room(struct visit *visit, size_t size)
-{
-    struct coney_stream_producer *producer = visit->producer;
-    struct outbox *outbox = &producer->outbox;
-    coney_loop *loop = producer->member.env->loop;
-    if (producer->enqueue_timeout < 0 || loop_is_current(loop)) {
-        producer->wants_room = true;
-        return CONEY_EAGAIN;
-    }
-    if (!visit->waited) {
-        member_ref(&producer->member);
-        visit->waited = true;
-        visit->deadline = time_after(time_now(), producer->enqueue_timeout);
-    }
-    if (visit->tell) {
-        visit->tell = false;
-        loop_post(loop, &producer->send_task);
-    }
-    if (!loop_is_stepped_here(loop))
-        return outbox_wait(outbox, size, visit->deadline, &producer->open);
-    lock_release(&outbox->lock);
-    loop_wait_and_step(loop, visit->deadline);
-    lock_acquire(&outbox->lock);
-    return time_now() < visit->deadline || outbox_has_room(outbox, size) ? CONEY_OK : CONEY_ETIMEDOUT;
-}
-
 /* The first message says whose ids this handle uses. */
 static void decide_ids(struct coney_stream_producer *producer, enum ids ids)
 {
     producer->ids = ids;
-    producer->outbox.ids_given = ids == IDS_GIVEN;
-    producer_set_limits(producer);
+    producer->sender.outbox.ids_given = ids == IDS_GIVEN;
+    producer_set_limits(&producer->sender);
 }
 
 /* The closer look: CONEY_OK when an entry of `size` bytes may be appended now. */
-static coney_status look_closer(struct visit *visit, size_t size, enum ids ids)
+static coney_status look_closer(struct sender_visit *visit, size_t size, enum ids ids)
 {
-    struct coney_stream_producer *producer = visit->producer;
+    struct sender *sender = visit->sender;
+    struct coney_stream_producer *producer = producer_of(sender);
     for (;;) {
-        coney_status status = (coney_status)atomic_load(&producer->open);
+        coney_status status = (coney_status)atomic_load(&sender->open);
         if (status != CONEY_OK)
             return status;
         if (producer->ids != IDS_UNDECIDED && producer->ids != ids)
             return CONEY_EINVAL;
-        if (producer->max_entry > 0 && size > producer->max_entry)
+        if (sender->limit > 0 && size > sender->limit)
             return CONEY_ETOOBIG;
-        if (outbox_has_room(&producer->outbox, size)) {
+        if (outbox_has_room(&sender->outbox, size)) {
             if (producer->ids == IDS_UNDECIDED)
                 decide_ids(producer, ids);
             return CONEY_OK;
         }
-        status = wait_for_room(visit, size);
+        status = sender_wait_for_room(visit, size);
         if (status != CONEY_OK)
             return status;
     }
@@ -104,7 +55,7 @@ static coney_status look_closer(struct visit *visit, size_t size, enum ids ids)
 static uint64_t own_id(const struct coney_stream_producer *producer)
 {
     return atomic_load_explicit(&producer->id_base, memory_order_relaxed) +
-           atomic_load_explicit(&producer->outbox.tail, memory_order_relaxed);
+           atomic_load_explicit(&producer->sender.outbox.tail, memory_order_relaxed);
 }
 
 /* Writes a body's entry into a slot that was appended for it. */
@@ -113,10 +64,10 @@ static inline void write_entry(const struct coney_stream_producer *producer, con
     amqp10_data_write(publish_entry_write(slot->entry, own_id(producer), slot->size - PUBLISH_ENTRY_BYTES), body);
 }
 
-static coney_status append_body(struct visit *visit, coney_bytes body, uint64_t tag, uint8_t flags)
+coney_status producer_append(struct sender_visit *visit, coney_bytes body, uint64_t tag, uint8_t flags)
 {
-    struct coney_stream_producer *producer = visit->producer;
-    struct outbox *outbox = &producer->outbox;
+    struct coney_stream_producer *producer = producer_of(visit->sender);
+    struct outbox *outbox = &visit->sender->outbox;
     if (body.len > UINT32_MAX)
         return CONEY_ETOOBIG;
     size_t size = PUBLISH_ENTRY_BYTES + amqp10_data_size(body.len);
@@ -142,22 +93,22 @@ static coney_status append_body(struct visit *visit, coney_bytes body, uint64_t 
 static __attribute__((noinline)) coney_status send_visiting(struct coney_stream_producer *producer, coney_bytes body,
                                                             uint64_t tag)
 {
-    struct visit visit = {.producer = producer};
-    coney_status status = append_body(&visit, body, tag, 0);
-    leave(&visit);
+    struct sender_visit visit = {.sender = &producer->sender};
+    coney_status status = producer_append(&visit, body, tag, 0);
+    sender_leave(&visit);
     return status;
 }
 
 static __attribute__((noinline)) coney_status send_after_wait(struct coney_stream_producer *producer, coney_bytes body,
                                                               uint64_t tag)
 {
-    lock_wait(&producer->outbox.lock);
+    lock_wait(&producer->sender.outbox.lock);
     return send_visiting(producer, body, tag);
 }
 
 static __attribute__((noinline)) coney_status tell_and_leave(struct coney_stream_producer *producer)
 {
-    leave(&(struct visit){.producer = producer, .tell = true});
+    sender_leave(&(struct sender_visit){.sender = &producer->sender, .tell = true});
     return CONEY_OK;
 }
 
@@ -171,7 +122,7 @@ enum body_class {
 static inline __attribute__((always_inline)) coney_status send_straight(struct coney_stream_producer *producer,
                                                                         coney_bytes body, uint64_t tag, enum body_class class)
 {
-    struct outbox *outbox = &producer->outbox;
+    struct outbox *outbox = &producer->sender.outbox;
     size_t data = body.len + (class == BODY_LONG ? LONG_DATA_BYTES : SHORT_DATA_BYTES);
     size_t size = PUBLISH_ENTRY_BYTES + data;
     if (__builtin_expect(!lock_try(&outbox->lock), 0))
@@ -205,7 +156,7 @@ coney_status coney_stream_send(coney_stream_producer *producer, coney_bytes body
 {
     if (__builtin_expect(producer == NULL, 0))
         return CONEY_EINVAL;
-    if (__builtin_expect(producer->fork != fork_generation(), 0))
+    if (__builtin_expect(producer->sender.fork != fork_generation(), 0))
         return CONEY_EFORKED;
     if (body.len <= COPY_TINY)
         return send_straight(producer, body, tag, BODY_TINY);
@@ -219,23 +170,23 @@ coney_status coney_stream_send_batch(coney_stream_producer *producer, const cone
         *accepted = 0;
     if (producer == NULL || (bodies == NULL && count > 0))
         return CONEY_EINVAL;
-    if (producer->fork != fork_generation())
+    if (producer->sender.fork != fork_generation())
         return CONEY_EFORKED;
-    struct visit visit = enter(producer);
+    struct sender_visit visit = sender_enter(&producer->sender);
     coney_status status = CONEY_OK;
     size_t done = 0;
-    while (done < count && (status = append_body(&visit, bodies[done], first_tag + done, 0)) == CONEY_OK)
+    while (done < count && (status = producer_append(&visit, bodies[done], first_tag + done, 0)) == CONEY_OK)
         done++;
-    leave(&visit);
+    sender_leave(&visit);
     if (accepted != NULL)
         *accepted = done;
     return status;
 }
 
-static coney_status append_message(struct visit *visit, const coney_stream_message *message, size_t data)
+static coney_status append_message(struct sender_visit *visit, const coney_stream_message *message, size_t data)
 {
-    struct coney_stream_producer *producer = visit->producer;
-    struct outbox *outbox = &producer->outbox;
+    struct coney_stream_producer *producer = producer_of(visit->sender);
+    struct outbox *outbox = &visit->sender->outbox;
     size_t size = PUBLISH_ENTRY_BYTES + data;
     coney_status status = look_closer(visit, size, message->has_publishing_id ? IDS_GIVEN : IDS_OURS);
     if (status != CONEY_OK)
@@ -263,7 +214,7 @@ coney_status coney_stream_send_message_sized(coney_stream_producer *producer, co
     if (producer == NULL || message == NULL || options_copy(&copy, sizeof copy, message, size, NULL) != CONEY_OK ||
         reserved_check(copy.reserved, sizeof copy.reserved) != CONEY_OK)
         return CONEY_EINVAL;
-    if (producer->fork != fork_generation())
+    if (producer->sender.fork != fork_generation())
         return CONEY_EFORKED;
     size_t data = 0;
     if (copy.message != NULL) {
@@ -275,20 +226,8 @@ coney_status coney_stream_send_message_sized(coney_stream_producer *producer, co
     }
     if (data > UINT32_MAX - PUBLISH_ENTRY_BYTES)
         return CONEY_ETOOBIG;
-    struct visit visit = enter(producer);
+    struct sender_visit visit = sender_enter(&producer->sender);
     coney_status status = append_message(&visit, &copy, data);
-    leave(&visit);
-    return status;
-}
-
-coney_status producer_send_for(struct coney_stream_producer *producer, coney_bytes body, struct op *op)
-{
-    struct visit visit = enter(producer);
-    bool wanted = producer->wants_room;
-    coney_status status = append_body(&visit, body, (uint64_t)(uintptr_t)op, SLOT_WAITED);
-    if (status == CONEY_OK)
-        op_ref(op);
-    producer->wants_room = wanted; /* that there is room again is told to those who send by themselves */
-    leave(&visit);
+    sender_leave(&visit);
     return status;
 }

@@ -35,14 +35,14 @@ static struct admin_op *of_op(struct op *op)
 
 static void admin_free(struct op *op)
 {
-    env_unref(of_op(op)->env);
+    env_unref(&of_op(op)->env->env);
     free(of_op(op));
 }
 
 /* The sentence for what the broker answered: what was being done, to what, what to do next. */
 static void explain(const struct admin_op *admin, coney_status status, uint16_t code, char *text, size_t cap)
 {
-    const struct settings *settings = &admin->env->settings;
+    const struct settings *settings = &admin->env->env.settings;
     const char *advice;
     switch (status) {
     case CONEY_ENOTFOUND:
@@ -124,7 +124,7 @@ static coney_bytes reference_of(const struct admin_op *admin)
 static coney_status admin_new(coney_stream_env *env, const char *doing, const char *stream, coney_call *call,
                               struct admin_op **out)
 {
-    coney_status status = env_check(env, call);
+    coney_status status = stream_env_check(env, call);
     if (status == CONEY_OK)
         status = name_check("stream", stream, STREAM_REFERENCE_MAX, call);
     if (status != CONEY_OK)
@@ -132,8 +132,8 @@ static coney_status admin_new(coney_stream_env *env, const char *doing, const ch
     struct admin_op *admin = calloc(1, sizeof *admin);
     if (admin == NULL)
         return op_refuse(call, CONEY_ENOMEM, "%s", coney_status_text(CONEY_ENOMEM));
-    op_init(&admin->op, env->loop, admin_begin, NULL, admin_free);
-    admin->env = env_ref(env);
+    op_init(&admin->op, env->env.loop, admin_begin, NULL, admin_free);
+    admin->env = stream_env_of(env_ref(&env->env));
     admin->doing = doing;
     text_print(admin->stream, sizeof admin->stream, "%s", stream);
     *out = admin;
@@ -142,7 +142,7 @@ static coney_status admin_new(coney_stream_env *env, const char *doing, const ch
 
 static coney_status run(struct admin_op *admin, coney_call *call)
 {
-    return op_run(&admin->op, call, admin->env->settings.call_deadline);
+    return op_run(&admin->op, call, admin->env->env.settings.call_deadline);
 }
 
 /* Create, delete -------------------------------------------------------------------------------------------------- */
@@ -331,7 +331,7 @@ static void take_stats(struct admin_op *admin, const struct stream_frame *answer
 
 static void ask_stats(struct admin_op *admin)
 {
-    if (admin->env->control->versions[STREAM_STREAM_STATS] == 0) {
+    if (stream_conn_of(admin->env->control.conn)->versions[STREAM_STREAM_STATS] == 0) {
         op_end(&admin->op, CONEY_EUNSUPPORTED, 0, 0, "this broker has no stream statistics: they came with RabbitMQ 3.11");
         return;
     }
@@ -351,7 +351,7 @@ static void stats_after_metadata(struct admin_op *admin, const struct stream_fra
 static void stats_begin(struct op *op)
 {
     struct admin_op *admin = of_op(op);
-    struct conn *control = admin->env->control;
+    struct conn *control = admin->env->control.conn;
     if (control != NULL && control->state == CONN_READY) {
         ask_stats(admin);
         return;
@@ -456,13 +456,13 @@ static void query_after_store(void *ctx, coney_status status, const struct strea
 {
     (void)answer;
     struct admin_op *admin = ctx;
-    struct conn *control = admin->env->control;
+    struct conn *control = admin->env->control.conn;
     if (status == CONEY_OK && control != NULL && control->state == CONN_READY && !op_ended(&admin->op)) {
         struct stream_frame store = {
             .key = STREAM_STORE_OFFSET,
             .version = 1,
             .store_offset = {.reference = reference_of(admin), .stream = stream_of(admin), .offset = admin->offset}};
-        conn_send(control, &store);
+        stream_conn_send(control, &store);
         set_offset_query(admin);
         admin->take = take_stored_offset;
         ask(admin);

@@ -1,11 +1,11 @@
-/* tracking.c: the loop's part for a consumer that runs: credit given back, offsets stored, pauses kept, broken chunks fetched again. */
+/* tracking.c: the loop's part for a consumer that runs: credit given back, offsets stored, broken chunks fetched again. */
 #include "base/text.h"
 #include "base/time.h"
 #include "stream/consumer.h"
 
 static bool is_connected(const struct coney_stream_consumer *consumer)
 {
-    return consumer->member.state == MEMBER_ACTIVE && consumer->member.conn != NULL;
+    return consumer->receiver.member.state == MEMBER_ACTIVE && consumer->receiver.member.conn != NULL;
 }
 
 /* Credit ---------------------------------------------------------------------------------------------------------- */
@@ -14,9 +14,10 @@ static void send_credit(struct coney_stream_consumer *consumer, uint64_t credit)
 {
     while (credit > 0) {
         uint64_t now = credit < STREAM_CREDIT_MAX ? credit : STREAM_CREDIT_MAX;
-        struct stream_frame frame = {
-            .key = STREAM_CREDIT, .version = 1, .credit = {.subscription = consumer->member.id, .credit = (int16_t)now}};
-        conn_send(consumer->member.conn, &frame);
+        struct stream_frame frame = {.key = STREAM_CREDIT,
+                                     .version = 1,
+                                     .credit = {.subscription = (uint8_t)consumer->receiver.member.id, .credit = (int16_t)now}};
+        stream_conn_send(consumer->receiver.member.conn, &frame);
         counter_add(&consumer->credits, 1);
         credit -= now;
     }
@@ -25,10 +26,10 @@ static void send_credit(struct coney_stream_consumer *consumer, uint64_t credit)
 static void give_credit(struct coney_stream_consumer *consumer)
 {
     uint64_t by_hand = atomic_exchange(&consumer->hand_credit, 0);
-    lock_acquire(&consumer->lock);
+    lock_acquire(&consumer->receiver.lock);
     uint64_t done = consumer->chunks_done;
     consumer->chunks_done = 0;
-    lock_release(&consumer->lock);
+    lock_release(&consumer->receiver.lock);
     if (!is_connected(consumer))
         return;
     if (consumer->options.credit_by_hand) {
@@ -49,9 +50,9 @@ static void send_store(struct coney_stream_consumer *consumer, uint64_t offset)
     struct stream_frame frame = {.key = STREAM_STORE_OFFSET,
                                  .version = 1,
                                  .store_offset = {.reference = coney_bytes_str(consumer->options.name),
-                                                  .stream = coney_bytes_str(consumer->member.stream),
+                                                  .stream = coney_bytes_str(consumer->receiver.member.name),
                                                   .offset = offset}};
-    conn_send(consumer->member.conn, &frame);
+    stream_conn_send(consumer->receiver.member.conn, &frame);
     consumer->has_stored = true;
     counter_set(&consumer->stored_offset, offset);
 }
@@ -60,13 +61,13 @@ static void send_store(struct coney_stream_consumer *consumer, uint64_t offset)
 static bool low_water(struct coney_stream_consumer *consumer, uint64_t *offset)
 {
     uint64_t next = atomic_load_explicit(&consumer->position, memory_order_acquire);
-    lock_acquire(&consumer->lock);
-    if (!list_empty(&consumer->kept)) {
-        uint64_t oldest = container_of(consumer->kept.next, struct kept, in_order)->delivery.offset;
+    lock_acquire(&consumer->receiver.lock);
+    if (!list_empty(&consumer->receiver.kept)) {
+        uint64_t oldest = container_of(consumer->receiver.kept.next, struct kept, core.in_order)->delivery.offset;
         if (oldest < next)
             next = oldest;
     }
-    lock_release(&consumer->lock);
+    lock_release(&consumer->receiver.lock);
     *offset = next - 1;
     return next > 0;
 }
@@ -82,9 +83,9 @@ void consumer_store_now(struct coney_stream_consumer *consumer)
         send_store(consumer, offset);
         return;
     }
-    const char *stream = consumer->member.stream;
+    const char *stream = consumer->receiver.member.name;
     env_event(
-        consumer->member.env,
+        consumer->receiver.member.env,
         &(coney_event){
             .type = CONEY_EVENT_OFFSET_NOT_STORED, .status = CONEY_ELOST, .offset = offset, .name = stream, .handle = consumer},
         "offset %llu of stream '%s' is not stored: there is no connection at the moment", (unsigned long long)offset, stream);
@@ -94,7 +95,8 @@ void consumer_set_store_timer(struct coney_stream_consumer *consumer)
 {
     const coney_stream_consumer_options *options = &consumer->options;
     if (options->name != NULL && !options->store_by_hand && options->store_interval > 0)
-        loop_timer_set(consumer->member.env->loop, &consumer->store_timer, time_after(time_now(), options->store_interval));
+        loop_timer_set(consumer->receiver.member.env->loop, &consumer->store_timer,
+                       time_after(time_now(), options->store_interval));
 }
 
 void consumer_store_timer(struct timer *timer)
@@ -106,60 +108,41 @@ void consumer_store_timer(struct timer *timer)
 
 static void store_by_hand(struct coney_stream_consumer *consumer)
 {
-    lock_acquire(&consumer->lock);
+    lock_acquire(&consumer->receiver.lock);
     uint64_t wanted = consumer->store_wanted;
     consumer->store_wanted = 0;
-    lock_release(&consumer->lock);
+    lock_release(&consumer->receiver.lock);
     if (wanted > 0 && is_connected(consumer))
         send_store(consumer, wanted - 1);
-}
-
-/* Pauses ---------------------------------------------------------------------------------------------------------- */
-
-void consumer_wake_timer(struct timer *timer)
-{
-    lane_wake(&container_of(timer, struct coney_stream_consumer, wake_timer)->lane);
-}
-
-static void set_wake_timer(struct coney_stream_consumer *consumer)
-{
-    lock_acquire(&consumer->lock);
-    int64_t at = consumer->wake_at;
-    consumer->wake_at = 0;
-    lock_release(&consumer->lock);
-    if (at == 0)
-        return;
-    if (consumer->wake_timer.place == 0 || at < consumer->wake_timer.at)
-        loop_timer_set(consumer->member.env->loop, &consumer->wake_timer, at);
 }
 
 /* What cannot be read --------------------------------------------------------------------------------------------- */
 
 static void tell_unreadable(struct coney_stream_consumer *consumer)
 {
-    lock_acquire(&consumer->lock);
+    lock_acquire(&consumer->receiver.lock);
     uint64_t count = consumer->unreadable.count;
     uint64_t offset = consumer->unreadable.offset;
     const char *why = consumer->unreadable.why;
     bool compressed = consumer->unreadable.compressed;
     consumer->unreadable.count = 0;
-    lock_release(&consumer->lock);
+    lock_release(&consumer->receiver.lock);
     if (count == 0)
         return;
-    const char *stream = consumer->member.stream;
+    const char *stream = consumer->receiver.member.name;
     coney_event event = {.type = CONEY_EVENT_UNREADABLE_ENTRY,
                          .status = compressed ? CONEY_EUNSUPPORTED : CONEY_ECORRUPT,
                          .offset = offset,
                          .name = stream,
                          .handle = consumer};
     if (compressed)
-        env_event(consumer->member.env, &event,
+        env_event(consumer->receiver.member.env, &event,
                   "%llu messages of stream '%s' from offset %llu are in a batch compressed with %s, which this build of coney "
                   "cannot read: "
                   "they were passed over",
                   (unsigned long long)count, stream, (unsigned long long)offset, why[0] != '\0' ? why : "an unknown method");
     else
-        env_event(consumer->member.env, &event,
+        env_event(consumer->receiver.member.env, &event,
                   "%llu messages of stream '%s' from offset %llu cannot be read (%s): they were passed over",
                   (unsigned long long)count, stream, (unsigned long long)offset, why);
 }
@@ -167,14 +150,14 @@ static void tell_unreadable(struct coney_stream_consumer *consumer)
 /* The chunk is asked for once more, since it may have been damaged on the way; broken again, it is so on disk. */
 static void see_to_broken(struct coney_stream_consumer *consumer)
 {
-    struct member *member = &consumer->member;
-    lock_acquire(&consumer->lock);
+    struct member *member = &consumer->receiver.member;
+    lock_acquire(&consumer->receiver.lock);
     const char *field = consumer->broken;
     uint64_t offset = consumer->broken_at;
     if (field != NULL)
         consumer_drop_queue(consumer);
     consumer->broken = NULL;
-    lock_release(&consumer->lock);
+    lock_release(&consumer->receiver.lock);
     if (field == NULL)
         return;
     counter_add(&consumer->unreadable_count, 1);
@@ -184,14 +167,14 @@ static void see_to_broken(struct coney_stream_consumer *consumer)
     bool again = consumer->broken_before == offset + 1;
     consumer->broken_before = offset + 1;
     char text[TEXT_CAP];
-    text_print(text, sizeof text, "a chunk of stream '%s' is broken at offset %llu (%s)%s", member->stream,
+    text_print(text, sizeof text, "a chunk of stream '%s' is broken at offset %llu (%s)%s", member->name,
                (unsigned long long)offset, field,
                again ? ", for the second time: it is damaged in the broker" : ": it is fetched again");
     env_event(member->env,
               &(coney_event){.type = CONEY_EVENT_CORRUPT_CHUNK,
                              .status = CONEY_ECORRUPT,
                              .offset = offset,
-                             .name = member->stream,
+                             .name = member->name,
                              .handle = consumer},
               "%s", text);
     if (member->state != MEMBER_ACTIVE && member->state != MEMBER_DECLARING)
@@ -202,16 +185,13 @@ static void see_to_broken(struct coney_stream_consumer *consumer)
         member_failed(member, CONEY_ECORRUPT, 0, text, true);
 }
 
-void consumer_task(struct task *task)
+void consumer_task(struct receiver *receiver)
 {
-    struct coney_stream_consumer *consumer = container_of(task, struct coney_stream_consumer, task);
-    member_ref(&consumer->member);
+    struct coney_stream_consumer *consumer = consumer_of(receiver);
     give_credit(consumer);
     store_by_hand(consumer);
     if (atomic_exchange(&consumer->store_due, false))
         consumer_store_now(consumer);
-    set_wake_timer(consumer);
     tell_unreadable(consumer);
     see_to_broken(consumer);
-    member_unref(&consumer->member);
 }

@@ -1,20 +1,17 @@
 /* member.c: finding a place, losing it, finding it again. */
-#include "stream/member.h"
+#include "core/member.h"
 
 #include "base/text.h"
 #include "base/time.h"
-#include "stream/metadata.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-static void locate(struct member *member);
-
-bool member_init(struct member *member, const struct member_kind *kind, struct coney_stream_env *env, const char *stream,
-                 bool keep_trying)
+bool member_init(struct member *member, const struct member_kind *kind, struct env *env, const char *name, bool keep_trying)
 {
     member->kind = kind;
-    member->stream = strdup(stream);
-    if (member->stream == NULL)
+    member->name = strdup(name);
+    if (member->name == NULL)
         return false;
     member->env = env_ref(env);
     member->keep_trying = keep_trying;
@@ -37,41 +34,18 @@ void member_unref(struct member *member)
 {
     if (atomic_fetch_sub(&member->refs, 1) > 1)
         return;
-    struct coney_stream_env *env = member->env;
-    free(member->stream);
+    struct env *env = member->env;
+    free(member->name);
     member->kind->free(member);
     env_unref(env);
 }
 
-/* Choosing a connection ------------------------------------------------------------------------------------------- */
+/* An attempt ------------------------------------------------------------------------------------------------------ */
 
-static bool is_loopback(const char *host)
+static void locate(struct member *member)
 {
-    return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
-}
-
-/* Where a node is really dialled. With one address that is this machine's own, a node that names itself otherwise (a container, a host name that
- * nobody resolves) is that one. */
-static void dialled_address(struct coney_stream_env *env, const struct node *wanted, struct node *dialled)
-{
-    const struct settings *settings = &env->settings;
-    *dialled = *wanted;
-    if (settings->resolve_address != NULL) {
-        settings->resolve_address(settings->resolver_ctx, dialled->host, sizeof dialled->host, &dialled->port);
-        dialled->host[sizeof dialled->host - 1] = '\0';
-    } else if (settings->address_count == 1 && is_loopback(settings->addresses[0].host) && !is_loopback(wanted->host))
-        *dialled = settings->addresses[0];
-}
-
-static struct conn *find_conn(struct coney_stream_env *env, enum purpose purpose, const struct node *wanted)
-{
-    for (struct list *at = env->conns.next; at != &env->conns; at = at->next) {
-        struct conn *conn = container_of(at, struct conn, in_env);
-        if (conn->purpose == purpose && conn->state < CONN_CLOSING && conn->wanted.port == wanted->port &&
-            strcmp(conn->wanted.host, wanted->host) == 0 && conn_has_id(conn))
-            return conn;
-    }
-    return NULL;
+    member->state = MEMBER_LOCATING;
+    member->kind->locate(member);
 }
 
 static void declare(struct member *member)
@@ -80,15 +54,8 @@ static void declare(struct member *member)
     member->kind->declare(member);
 }
 
-static void connect_to(struct member *member, const struct node *wanted)
+void member_place(struct member *member, struct conn *conn)
 {
-    struct coney_stream_env *env = member->env;
-    struct conn *conn = find_conn(env, member->kind->purpose, wanted);
-    if (conn == NULL) {
-        struct node dialled;
-        dialled_address(env, wanted, &dialled);
-        conn = conn_open(env, member->kind->purpose, wanted, &dialled);
-    }
     if (conn == NULL) {
         member_failed(member, CONEY_ENOMEM, 0, coney_status_text(CONEY_ENOMEM), false);
         return;
@@ -110,93 +77,8 @@ void member_conn_down(struct member *member, coney_status status, uint32_t code,
     bool unreachable = member->state == MEMBER_CONNECTING &&
                        (status == CONEY_ERESOLVE || status == CONEY_ECONNECT || status == CONEY_ETIMEDOUT);
     char more[TEXT_CAP];
-    text_print(
-        more, sizeof more, "%s%s", text,
-        unreachable
-            ? " (the broker's metadata names this address: set an address resolver, or the broker's stream.advertised_host)"
-            : "");
+    text_print(more, sizeof more, "%s%s", text, unreachable ? member->kind->unreachable : "");
     member_failed(member, status, code, more, false);
-}
-
-/* Locating -------------------------------------------------------------------------------------------------------- */
-
-/* One replica by chance, so that consumers spread and spare the leader, which is `node` and one of them when `seen` is 1. */
-static bool pick_replica(struct coney_stream_env *env, const struct stream_metadata_answer *answer, struct stream_list replicas,
-                         uint64_t seen, struct node *node)
-{
-    struct list_iter it = list_iter_of(replicas);
-    uint16_t index;
-    struct node candidate;
-    while (list_next_index(&it, &index))
-        if (metadata_node(answer, index, &candidate) && backoff_random(&env->random) % ++seen == 0)
-            *node = candidate;
-    return seen > 0;
-}
-
-static void placed(struct member *member, const struct stream_metadata_answer *answer, const struct stream_placement *placement)
-{
-    struct node node;
-    bool found = placement->leader != STREAM_NO_NODE && metadata_node(answer, placement->leader, &node);
-    bool spare_leader = member->backoff.attempts <= 1; /* not when a replica may just have failed */
-    if (member->kind->purpose == PURPOSE_CONSUME)
-        found |= pick_replica(member->env, answer, placement->replicas, found && !spare_leader, &node);
-    if (found) {
-        connect_to(member, &node);
-        return;
-    }
-    char text[TEXT_CAP];
-    text_print(text, sizeof text, "stream '%s' has no %s that can serve a %s now: its nodes are starting, or down",
-               member->stream, member->kind->purpose == PURPOSE_CONSUME ? "node" : "leader", member->kind->noun);
-    member_failed(member, CONEY_EUNAVAILABLE, 0, text, false);
-}
-
-void member_refused(struct member *member, uint16_t code)
-{
-    const struct settings *settings = &member->env->settings;
-    coney_status status = status_of_code(code);
-    char text[TEXT_CAP];
-    if (status == CONEY_ENOTFOUND)
-        text_print(text, sizeof text, "stream '%s' does not exist (virtual host '%s'): create it first, or check the name",
-                   member->stream, settings->vhost);
-    else if (status == CONEY_EACCESS)
-        text_print(text, sizeof text, "user '%s' has no permission for a %s of stream '%s' (virtual host '%s')", settings->user,
-                   member->kind->noun, member->stream, settings->vhost);
-    else if (status == CONEY_EPRECONDITION)
-        text_print(text, sizeof text,
-                   "the broker takes no such %s of stream '%s': its name is in use on this connection, or the node is short of "
-                   "disk space",
-                   member->kind->noun, member->stream);
-    else
-        text_print(text, sizeof text, "stream '%s' cannot be used by a %s now: %s (code %u)", member->stream,
-                   member->kind->noun, stream_code_name(code), (unsigned)code);
-    member_failed(member, status == CONEY_OK ? CONEY_EUNAVAILABLE : status, code, text, false);
-}
-
-static void located(void *ctx, coney_status status, const struct stream_frame *answer, const char *text)
-{
-    struct member *member = ctx;
-    if (status != CONEY_OK) {
-        member_failed(member, status, answer != NULL ? answer->code : 0, text, false);
-        return;
-    }
-    struct stream_placement placement;
-    if (!metadata_find(&answer->metadata_answer, member->stream, &placement))
-        member_refused(member, STREAM_CODE_STREAM_NOT_AVAILABLE);
-    else if (placement.code == STREAM_CODE_OK)
-        placed(member, &answer->metadata_answer, &placement);
-    else
-        member_refused(member, placement.code);
-}
-
-static void locate(struct member *member)
-{
-    struct coney_stream_env *env = member->env;
-    uint8_t room[METADATA_ROOM];
-    struct stream_frame frame;
-    member->state = MEMBER_LOCATING;
-    if (!metadata_ask(&frame, room, member->stream) ||
-        !control_request(env, &frame, time_after(time_now(), env->settings.call_deadline), located, member))
-        member_failed(member, CONEY_ENOMEM, 0, coney_status_text(CONEY_ENOMEM), false);
 }
 
 static void run_retry(struct timer *timer)
@@ -206,14 +88,14 @@ static void run_retry(struct timer *timer)
 
 /* Opening, success, failure, end ---------------------------------------------------------------------------------- */
 
-/* How many producers, or consumers, the environment has. */
+/* How many publish, or consume, in the environment. */
 static void count(struct member *member, int64_t change)
 {
-    struct coney_stream_env *env = member->env;
-    counter_add(member->kind->purpose == PURPOSE_PUBLISH ? &env->producers : &env->consumers, (uint64_t)change);
+    struct env *env = member->env;
+    counter_add(member->kind->purpose == PURPOSE_PUBLISH ? &env->publishing : &env->consuming, (uint64_t)change);
 }
 
-void member_open(struct member *member, struct op *opening)
+static void start(struct member *member, struct op *opening)
 {
     member_ref(member);
     count(member, 1);
@@ -241,7 +123,7 @@ static void give_handle(struct member *member, struct op *opening)
 
 void member_active(struct member *member)
 {
-    struct coney_stream_env *env = member->env;
+    struct env *env = member->env;
     uint32_t attempt = member->backoff.attempts;
     struct op *opening = member->opening;
     bool first = !member->opened;
@@ -258,10 +140,10 @@ void member_active(struct member *member)
                   &(coney_event){.type = CONEY_EVENT_RECOVERED,
                                  .attempt = attempt,
                                  .node = member->conn->name,
-                                 .name = member->stream,
+                                 .name = member->name,
                                  .handle = member},
-                  "the %s of stream '%s' works again, on %s, after %u attempts", member->kind->noun, member->stream,
-                  member->conn->name, (unsigned)attempt);
+                  "the %s '%s' works again, on %s, after %u attempts", member->kind->noun, member->name, member->conn->name,
+                  (unsigned)attempt);
     }
     if (member->state == MEMBER_ACTIVE)
         member->kind->active(member);
@@ -273,18 +155,16 @@ void member_active(struct member *member)
 /* Takes the member off its connection and out of every queue. */
 static void leave(struct member *member, bool held)
 {
-    requests_forget(member->env, member);
     loop_timer_unset(member->env->loop, &member->retry);
     member->kind->lost(member);
-    if (held && member->conn != NULL)
-        conn_forget_id(member->conn, member->id, NULL, NULL);
+    member->kind->leave(member, held);
     conn_detach(member, held);
 }
 
 /* The environment lets go of a member that is dead and whose handle is closed. */
 static void let_go(struct member *member)
 {
-    struct coney_stream_env *env = member->env;
+    struct env *env = member->env;
     if (list_empty(&member->in_env) || !atomic_load(&member->handle_closed))
         return;
     list_remove(&member->in_env);
@@ -310,12 +190,12 @@ static bool is_final(const struct member *member, coney_status status)
 {
     if (!member->opened)
         return !member->keep_trying;
-    return member->env->settings.no_recovery || (status == CONEY_ENOTFOUND && !member->keep_trying);
+    return member->env->settings.no_recovery || (!member->keep_trying && member->kind->is_final(member, status));
 }
 
 static void wait_and_try(struct member *member, enum member_state was, coney_status status, uint32_t code, const char *text)
 {
-    struct coney_stream_env *env = member->env;
+    struct env *env = member->env;
     bool lost = was == MEMBER_ACTIVE;
     bool held = lost && time_now() - member->active_at >= env->settings.recovery_delay;
     if (held) /* what is lost again and again as soon as it works is not tried without a pause */
@@ -331,11 +211,11 @@ static void wait_and_try(struct member *member, enum member_state was, coney_sta
         .code = code,
         .attempt = attempt,
         .delay = delay,
-        .name = member->stream,
+        .name = member->name,
         .handle = member,
     };
     loop_timer_set(env->loop, &member->retry, time_after(time_now(), delay));
-    env_event(env, &event, "the %s of stream '%s' %s: %s (next attempt in %lld ms)", member->kind->noun, member->stream,
+    env_event(env, &event, "the %s '%s' %s: %s (next attempt in %lld ms)", member->kind->noun, member->name,
               lost ? "lost its place" : "has no place yet", text, (long long)(delay / CONEY_MILLISECOND));
     if (!lost && member->state == MEMBER_WAITING && member->kind->failed != NULL)
         member->kind->failed(member);
@@ -344,10 +224,10 @@ static void wait_and_try(struct member *member, enum member_state was, coney_sta
 static void give_up(struct member *member, coney_status status, uint32_t code, const char *text)
 {
     if (member->opened)
-        env_event(member->env,
-                  &(coney_event){
-                      .type = CONEY_EVENT_GAVE_UP, .status = status, .code = code, .name = member->stream, .handle = member},
-                  "the %s of stream '%s' has ended: %s", member->kind->noun, member->stream, text);
+        env_event(
+            member->env,
+            &(coney_event){.type = CONEY_EVENT_GAVE_UP, .status = status, .code = code, .name = member->name, .handle = member},
+            "the %s '%s' has ended: %s", member->kind->noun, member->name, text);
     if (member->state != MEMBER_DEAD)
         die(member, status, code, text);
 }
@@ -384,23 +264,6 @@ void member_give_up(struct member *member, coney_status status, const char *text
     member_unref(member);
 }
 
-void member_stream_gone(struct member *member, uint32_t code)
-{
-    char text[TEXT_CAP];
-    text_print(text, sizeof text, "%s says that stream '%s' was deleted or is moving (code %u)", member->conn->name,
-               member->stream, (unsigned)code);
-    env_event(member->env,
-              &(coney_event){.type = CONEY_EVENT_STREAM_GONE,
-                             .status = CONEY_EUNAVAILABLE,
-                             .code = code,
-                             .node = member->conn->name,
-                             .name = member->stream,
-                             .handle = member},
-              "%s", text);
-    bool declaring = member->state == MEMBER_DECLARING; /* the broker may have come to that after it said this */
-    member_failed(member, CONEY_EUNAVAILABLE, code, text, declaring);
-}
-
 void member_end(struct member *member, bool held)
 {
     if (member->state == MEMBER_DEAD)
@@ -427,7 +290,7 @@ struct open_op {
 
 static void open_begin(struct op *op)
 {
-    member_open(container_of(op, struct open_op, op)->member, op);
+    start(container_of(op, struct open_op, op)->member, op);
 }
 
 /* The deadline passed, or the user canceled. */
@@ -459,9 +322,12 @@ coney_status member_run_open(struct member *member, coney_call *call)
     return op_run(&open->op, call, member->env->settings.call_deadline);
 }
 
-coney_status member_close_handle(struct member *member, void **handle, uint32_t fork, coney_call *call)
+coney_status member_close_handle(void **handle, coney_call *call)
 {
-    if (fork != fork_generation()) {
+    struct member *member = handle != NULL ? *handle : NULL;
+    if (member == NULL)
+        return CONEY_OK;
+    if (member->env->fork != fork_generation()) {
         *handle = NULL; /* the parent's loop and locks are in the copy, in whatever state: nothing of it can be freed safely */
         return op_refuse(call, CONEY_EFORKED, "%s", coney_status_text(CONEY_EFORKED));
     }

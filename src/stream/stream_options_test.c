@@ -1,4 +1,4 @@
-/* options_test.c: the settings that a URI and options make, and what each value that is refused says. */
+/* stream_options_test.c: the settings that a URI and options make, and what each value that is refused says. */
 #include "stream/env.h"
 
 #include <setjmp.h>
@@ -9,12 +9,24 @@
 
 #include <cmocka.h>
 
+/* As env_new reads them. */
+static coney_status read_both(struct settings *settings, const char *uri, const coney_stream_env_options *options, char *error)
+{
+    struct env_options common;
+    coney_call call = {0};
+    *settings = (struct settings){0};
+    if (stream_options_read(options, &common, &call))
+        return settings_read(settings, &stream_settings, uri, &common.settings, NULL, error, TEXT_CAP);
+    memcpy(error, call.text, TEXT_CAP);
+    return call.status;
+}
+
 static struct settings settings_of(const char *uri, const coney_stream_env_options *options)
 {
     static const coney_stream_env_options none;
     struct settings settings;
     char error[TEXT_CAP] = "";
-    if (settings_read(&settings, uri, options != NULL ? options : &none, error, sizeof error) != CONEY_OK)
+    if (read_both(&settings, uri, options != NULL ? options : &none, error) != CONEY_OK)
         fail_msg("%s was refused: %s", uri != NULL ? uri : "NULL", error);
     return settings;
 }
@@ -24,7 +36,7 @@ static void is_refused(const char *uri, const coney_stream_env_options *options,
 {
     struct settings settings;
     char error[TEXT_CAP] = "";
-    assert_int_equal(settings_read(&settings, uri, options, error, sizeof error), status);
+    assert_int_equal(read_both(&settings, uri, options, error), status);
     if (strstr(error, says) == NULL)
         fail_msg("'%s' should say '%s' but says '%s'", uri, says, error);
     if (strstr(error, "secret") != NULL)
@@ -50,7 +62,7 @@ static void without_a_word_everything_is_the_default(void **state)
     assert_int_equal(settings.recovery_max_delay, 30 * CONEY_SECOND);
     assert_int_equal(settings.heartbeat, 60);
     assert_int_equal(settings.frame_max, CONEY_MIB);
-    assert_int_equal(settings.max_chunk, 64 * CONEY_MIB);
+    assert_null(settings.tls);
     assert_int_equal(settings.property_count, 0);
     assert_false(settings.shuffle || settings.no_recovery || settings.keep_trying);
     settings_free(&settings);
@@ -129,7 +141,6 @@ static void an_option_of_the_struct_wins_over_the_uri(void **state)
     assert_int_equal(settings.connect_timeout, CONEY_SECOND);
     assert_int_equal(settings.call_deadline, 2 * CONEY_SECOND);
     assert_int_equal(settings.frame_max, 8192);
-    assert_int_equal(settings.max_chunk, 100000);
     assert_true(settings.no_recovery && settings.keep_trying);
     settings_free(&settings);
 }
@@ -199,7 +210,7 @@ static void what_the_uri_may_not_say_is_refused_by_name(void **state)
         {"", CONEY_EINVAL, ""},
         {"localhost", CONEY_EINVAL, ""},
         {"amqp://me:secret@h", CONEY_EINVAL, "rabbitmq-stream://"},
-        {"rabbitmq-stream+tls://me:secret@h", CONEY_EUNSUPPORTED, "TLS"},
+        {"rabbitmq-stream://me:secret@h?verify=verify_none", CONEY_EINVAL, "rabbitmq-stream+tls://"},
         {"rabbitmq-stream://me:secret@", CONEY_EINVAL, ""},
         {"rabbitmq-stream://me:secret@h:port", CONEY_EINVAL, ""},
         {"rabbitmq-stream://me:secret@h:99999", CONEY_EINVAL, ""},
@@ -273,63 +284,14 @@ static void an_address_is_host_and_port_and_nothing_else(void **state)
     settings_free(&settings);
 }
 
-/* What all functions that take options share -------------------------------------------------------------------------- */
-
-static void options_of_an_older_program_are_taken_as_they_are(void **state)
+static void the_scheme_decides_about_tls_and_its_port(void **state)
 {
     (void)state;
-    struct {
-        int32_t old;
-        int32_t new;
-    } ours = {0};
-    int32_t theirs = 7;
-    assert_int_equal(options_copy(&ours, sizeof ours, &theirs, sizeof theirs, NULL), CONEY_OK);
-    assert_int_equal(ours.old, 7);
-    assert_int_equal(ours.new, 0);
-    assert_int_equal(options_copy(&ours, sizeof ours, NULL, sizeof ours, NULL), CONEY_OK);
-    assert_int_equal(ours.old, 7);
-}
-
-static void options_of_a_newer_program_are_taken_while_what_is_new_is_zero(void **state)
-{
-    (void)state;
-    int32_t theirs[2] = {7, 0}, ours = 0;
-    coney_call call = {0};
-    assert_int_equal(options_copy(&ours, sizeof ours, theirs, sizeof theirs, &call), CONEY_OK);
-    assert_int_equal(ours, 7);
-    theirs[1] = 1 << 24;
-    assert_int_equal(options_copy(&ours, sizeof ours, theirs, sizeof theirs, &call), CONEY_EUNSUPPORTED);
-    assert_non_null(strstr(call.text, coney_version()));
-}
-
-static void a_name_is_neither_empty_nor_longer_than_the_broker_takes(void **state)
-{
-    (void)state;
-    char name[257];
-    memset(name, 'n', 256);
-    name[256] = '\0';
-    coney_call call = {0};
-    assert_int_equal(name_check("stream", name, 255, &call), CONEY_EINVAL);
-    assert_non_null(strstr(call.text, "256"));
-    assert_non_null(strstr(call.text, "255"));
-    name[255] = '\0';
-    assert_int_equal(name_check("stream", name, 255, &call), CONEY_OK);
-    assert_int_equal(name_check("stream", "", 255, &call), CONEY_EINVAL);
-    assert_int_equal(name_check("stream", NULL, 255, &call), CONEY_EINVAL);
-    assert_non_null(strstr(call.text, "stream"));
-}
-
-static void a_name_is_one_line_of_utf8(void **state)
-{
-    (void)state;
-    coney_call call = {0};
-    assert_int_equal(name_check("stream", "gr\xc3\xbc\xc3\x9f e", 255, &call), CONEY_OK);
-    assert_int_equal(name_check("stream", "s\n", 255, &call), CONEY_EINVAL);
-    assert_non_null(strstr(call.text, "line end"));
-    assert_int_equal(name_check("stream", "a\rb", 255, &call), CONEY_EINVAL);
-    assert_int_equal(name_check("stream", "a\xff", 255, &call), CONEY_EINVAL);
-    assert_non_null(strstr(call.text, "UTF-8"));
-    assert_int_equal(name_check("stream", "cut\xc3", 255, &call), CONEY_EINVAL);
+    struct settings settings = settings_of("rabbitmq-stream+tls://h,g:1", NULL);
+    assert_non_null(settings.tls);
+    assert_int_equal(settings.addresses[0].port, 5551);
+    assert_int_equal(settings.addresses[1].port, 1);
+    settings_free(&settings);
 }
 
 int main(void)
@@ -347,10 +309,7 @@ int main(void)
         cmocka_unit_test(what_the_uri_may_not_say_is_refused_by_name),
         cmocka_unit_test(what_the_options_may_not_say_is_refused_by_name),
         cmocka_unit_test(an_address_is_host_and_port_and_nothing_else),
-        cmocka_unit_test(options_of_an_older_program_are_taken_as_they_are),
-        cmocka_unit_test(options_of_a_newer_program_are_taken_while_what_is_new_is_zero),
-        cmocka_unit_test(a_name_is_neither_empty_nor_longer_than_the_broker_takes),
-        cmocka_unit_test(a_name_is_one_line_of_utf8),
+        cmocka_unit_test(the_scheme_decides_about_tls_and_its_port),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
