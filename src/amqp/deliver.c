@@ -1,0 +1,284 @@
+/* deliver.c: from the connection to the handler: deliveries into runs, runs through the queue, and what is done for each message on the lane. */
+#include "amqp/consumer.h"
+
+#include "proto/amqp091/content.h"
+
+#include <stdlib.h>
+
+/* Arrival: on the loop ---------------------------------------------------------------------------------------------- */
+
+uint64_t consumer_queued_bytes(const struct coney_amqp_consumer *consumer)
+{
+    uint64_t handed = counter_get(&consumer->handed_bytes); /* first: it never passes what was received */
+    return counter_get(&consumer->received_bytes) - handed;
+}
+
+static bool grow_queue(struct coney_amqp_consumer *consumer)
+{
+    size_t cap = consumer->queue_cap > 0 ? consumer->queue_cap * 2 : 16;
+    struct run *queue = malloc(cap * sizeof *queue);
+    if (queue == NULL)
+        return false;
+    for (uint64_t i = consumer->queue_head; i != consumer->queue_tail; i++)
+        queue[i & (cap - 1)] = consumer->queue[i & (consumer->queue_cap - 1)];
+    free(consumer->queue);
+    consumer->queue = queue;
+    consumer->queue_cap = cap;
+    return true;
+}
+
+static bool enqueue(struct coney_amqp_consumer *consumer, struct run *run, uint64_t count)
+{
+    lock_acquire(&consumer->receiver.lock);
+    bool room = (consumer->queue_tail - consumer->queue_head < consumer->queue_cap || grow_queue(consumer)) &&
+                (consumer->options.no_ack || ledger_receive(&consumer->ledger, count));
+    run->place = consumer->receiver.place;
+    if (room)
+        consumer->queue[consumer->queue_tail++ & (consumer->queue_cap - 1)] = *run;
+    lock_release(&consumer->receiver.lock);
+    return room;
+}
+
+static void drop_open_run(struct coney_amqp_consumer *consumer)
+{
+    block_unref(consumer->open_run.block);
+    consumer->next_number -= consumer->open_count;
+    consumer->open_count = 0;
+    consumer->open_run = (struct run){0};
+}
+
+void consumer_queue_open_run(struct coney_amqp_consumer *consumer)
+{
+    struct run *run = &consumer->open_run;
+    if (run->block == NULL)
+        return;
+    counter_add(&consumer->received_bytes, (uint64_t)(run->end - run->at));
+    if (consumer->no_memory || !enqueue(consumer, run, consumer->open_count)) {
+        counter_add(&consumer->received_bytes, 0 - (uint64_t)(run->end - run->at));
+        consumer->no_memory = true;
+        drop_open_run(consumer);
+        return;
+    }
+    *run = (struct run){0};
+    consumer->open_count = 0;
+    if (consumer->receiver.member.state == MEMBER_ACTIVE)
+        lane_wake(&consumer->receiver.lane);
+}
+
+/* It holds a reference of the consumer: the deferred task cannot be taken back. */
+void consumer_queue_task(struct task *task)
+{
+    struct coney_amqp_consumer *consumer = container_of(task, struct coney_amqp_consumer, queue_task);
+    struct member *member = &consumer->receiver.member;
+    consumer_queue_open_run(consumer);
+    if (consumer->no_memory && member_is_known(member))
+        member_failed(member, CONEY_ENOMEM, 0, coney_status_text(CONEY_ENOMEM), true);
+    consumer->no_memory = false;
+    consumer_set_flush_timer(consumer);
+    member_unref(member);
+}
+
+static void begin_run(struct coney_amqp_consumer *consumer, struct block *block, const uint8_t *at, size_t len)
+{
+    struct member *member = &consumer->receiver.member;
+    consumer_queue_open_run(consumer);
+    consumer->open_run = (struct run){.block = block_ref(block), .at = at, .end = at + len, .number = consumer->next_number};
+    if (!atomic_load_explicit(&consumer->queue_task.posted, memory_order_relaxed)) {
+        member_ref(member);
+        loop_defer(member->env->loop, &consumer->queue_task);
+    }
+    if (consumer->options.on_loop && member->state == MEMBER_ACTIVE)
+        lane_wake(&consumer->receiver.lane); /* it runs in this round, behind the task */
+}
+
+/* A channel that was used before begins where it was left. */
+static bool begin_tags(struct coney_amqp_consumer *consumer, uint64_t tag)
+{
+    bool first = consumer->next_tag == 0 && tag != 0;
+    if (first) {
+        consumer->next_tag = tag;
+        consumer->tags_before = tag - 1;
+    }
+    return first;
+}
+
+const char *consumer_content(void *ctx, struct block *block, const uint8_t *at, size_t len)
+{
+    struct coney_amqp_consumer *consumer = consumer_of(ctx);
+    if (load32(at + AMQP_HEAD_BYTES) != AMQP_BASIC_DELIVER)
+        return "nothing was published there";
+    struct amqp_basic_deliver deliver;
+    const char *field = amqp_deliver_read(coney_bytes_of(at + AMQP_HEAD_BYTES, load32(at + 3)), &deliver);
+    if (field != NULL)
+        return field;
+    if (__builtin_expect(deliver.delivery_tag != consumer->next_tag, 0) && !begin_tags(consumer, deliver.delivery_tag))
+        return "basic_deliver.delivery_tag is not the next one";
+    if (consumer->open_run.end == at && consumer->open_run.block == block)
+        consumer->open_run.end = at + len;
+    else
+        begin_run(consumer, block, at, len);
+    consumer->next_tag++;
+    consumer->next_number++;
+    consumer->open_count++;
+    return NULL;
+}
+
+void consumer_drop_queue(struct coney_amqp_consumer *consumer)
+{
+    uint64_t bytes = 0;
+    drop_open_run(consumer);
+    lock_acquire(&consumer->receiver.lock);
+    while (consumer->queue_head != consumer->queue_tail) {
+        struct run *run = &consumer->queue[consumer->queue_head++ & (consumer->queue_cap - 1)];
+        bytes += (uint64_t)(run->end - run->at);
+        block_unref(run->block);
+    }
+    lock_release(&consumer->receiver.lock);
+    counter_add(&consumer->received_bytes, 0 - bytes);
+}
+
+/* As much is queued as may be: the connection waits --------------------------------------------------------------------- */
+
+/* The members of a connection for consuming are consumers. */
+static bool is_held_up(const struct conn *conn)
+{
+    for (struct list *at = conn->members.next; at != &conn->members; at = at->next)
+        if (atomic_load(&consumer_of(container_of(at, struct member, in_conn))->full))
+            return true;
+    return false;
+}
+
+void consumer_read_on(struct coney_amqp_consumer *consumer, bool anyway)
+{
+    struct conn *conn = consumer->receiver.member.conn;
+    uint64_t most = (uint64_t)consumer->options.max_queued;
+    if (!atomic_load(&consumer->full) || (!anyway && consumer_queued_bytes(consumer) > most / 2))
+        return;
+    atomic_store(&consumer->full, false);
+    if (conn != NULL && !is_held_up(conn))
+        link_pause_reading(conn->link, false);
+}
+
+static void hold_up_if_full(struct coney_amqp_consumer *consumer)
+{
+    struct conn *conn = consumer->receiver.member.conn;
+    if (conn == NULL || consumer_queued_bytes(consumer) <= (uint64_t)consumer->options.max_queued)
+        return;
+    atomic_store(&consumer->full, true);
+    link_pause_reading(conn->link, true);
+    consumer_read_on(consumer, false); /* the lane may have handed it over before it could see `full` */
+}
+
+/* The lane ---------------------------------------------------------------------------------------------------------- */
+
+/* Bytes of the unit at `at`, which was measured when it arrived. */
+static inline size_t unit_size(const uint8_t *at)
+{
+    size_t header = load32(at + 3) + (size_t)AMQP_FRAME_BYTES;
+    size_t body = header + load32(at + header + 3) + AMQP_FRAME_BYTES;
+    uint64_t size = load64(at + header + AMQP_HEAD_BYTES + 4);
+    return size > 0 ? body + size + AMQP_FRAME_BYTES : body;
+}
+
+/* The unit was looked through when it arrived. */
+static inline void set_delivery(coney_amqp_delivery *delivery, const uint8_t *at, size_t size)
+{
+    struct amqp_unit unit = {0};
+    struct amqp_basic_deliver deliver = {0};
+    (void)amqp_unit_read(at, size, &unit);
+    (void)amqp_deliver_read(unit.method, &deliver);
+    delivery->body = unit.body;
+    delivery->encoded_properties = unit.properties;
+    delivery->exchange = deliver.exchange;
+    delivery->routing_key = deliver.routing_key;
+    delivery->delivery_tag = deliver.delivery_tag;
+    delivery->redelivered = deliver.redelivered;
+}
+
+static inline bool is_stale(const struct coney_amqp_consumer *consumer, uint64_t number)
+{
+    return number < atomic_load_explicit(&consumer->fresh_from, memory_order_relaxed);
+}
+
+static bool take_run(struct coney_amqp_consumer *consumer)
+{
+    if (consumer->current.block != NULL)
+        return true;
+    lock_acquire(&consumer->receiver.lock);
+    bool taken = consumer->subscribed && consumer->queue_head != consumer->queue_tail;
+    if (taken)
+        consumer->current = consumer->queue[consumer->queue_head++ & (consumer->queue_cap - 1)];
+    lock_release(&consumer->receiver.lock);
+    return taken;
+}
+
+static void wake_loop(struct coney_amqp_consumer *consumer)
+{
+    consumer->until_flush = consumer->options.ack_run;
+    loop_post(consumer->receiver.member.env->loop, &consumer->receiver.task);
+}
+
+void consumer_drop_current(struct coney_amqp_consumer *consumer)
+{
+    struct run *run = &consumer->current;
+    if (run->block == NULL)
+        return;
+    counter_add(&consumer->handed_bytes, (uint64_t)(run->end - run->at));
+    block_unref(run->block);
+    *run = (struct run){0};
+}
+
+/* What runs for each message. Not inlined, which would leave it short of registers. Returns false when the next one must wait. */
+static __attribute__((noinline)) bool hand_over(struct coney_amqp_consumer *consumer)
+{
+    coney_settle (*on_delivery)(void *, const coney_amqp_delivery *) = consumer->options.on_delivery;
+    void *ctx = consumer->options.ctx;
+    coney_amqp_delivery *delivery = &consumer->delivery;
+    struct run *run = &consumer->current;
+    const uint8_t *began = run->at;
+    uint64_t messages = 0;
+    uint64_t otherwise = 0;
+    uint64_t bytes = 0;
+    bool go_on = true;
+    while (go_on && run->at < run->end && !lane_is_stopped(&consumer->receiver.lane) && !is_stale(consumer, run->number)) {
+        size_t size = unit_size(run->at);
+        set_delivery(delivery, run->at, size);
+        consumer->unit_size = size;
+        coney_settle how = on_delivery(ctx, delivery);
+        messages++;
+        bytes += delivery->body.len;
+        if (__builtin_expect(how != CONEY_ACK, 0)) {
+            otherwise++;
+            consumer_settle_at_hand(consumer, how);
+            go_on = !receiver_keeps_too_much(&consumer->receiver);
+        }
+        run->at += size;
+        run->number++;
+        atomic_store_explicit(&consumer->done, run->number, memory_order_release);
+        if (__builtin_expect(--consumer->until_flush <= 0, 0))
+            wake_loop(consumer);
+    }
+    counter_add(&consumer->messages, messages);
+    counter_add(&consumer->acked, messages - otherwise);
+    counter_add(&consumer->bytes, bytes);
+    counter_add(&consumer->handed_bytes, (uint64_t)(run->at - began));
+    if (run->at == run->end || is_stale(consumer, run->number))
+        consumer_drop_current(consumer);
+    return go_on;
+}
+
+static bool may_read_on(const struct coney_amqp_consumer *consumer)
+{
+    return atomic_load(&consumer->full) && consumer_queued_bytes(consumer) <= (uint64_t)consumer->options.max_queued / 2;
+}
+
+bool consumer_run(struct lane *lane)
+{
+    struct receiver *receiver = container_of(lane, struct receiver, lane);
+    struct coney_amqp_consumer *consumer = container_of(receiver, struct coney_amqp_consumer, receiver);
+    bool more = take_run(consumer) && !receiver_keeps_too_much(receiver) && hand_over(consumer);
+    bool rests = !more || lane_is_stopped(lane);
+    if ((rests && consumer->until_flush < consumer->options.ack_run) || may_read_on(consumer))
+        wake_loop(consumer);
+    return more;
+}
