@@ -5,10 +5,7 @@ void confirm_report(struct coney_amqp_publisher *publisher, const struct slot *s
 {
     struct sender *sender = &publisher->outlet.sender;
     coney_status status = report->outcome.status;
-    counter_add(status == CONEY_OK          ? &sender->confirmed
-                : status == CONEY_ERETURNED ? &sender->returned
-                                            : &sender->refused,
-                1);
+    counter_add(status == CONEY_OK ? &sender->confirmed : status == CONEY_ERETURNED ? &sender->returned : &sender->refused, 1);
     if (status != CONEY_OK && sender->closing != NULL)
         sender->unconfirmed_in_close++;
     sender_report(sender, slot, report);

@@ -104,22 +104,6 @@ static uint64_t find(const struct coney_amqp_publisher *publisher, const struct 
     return number != UINT64_MAX ? number : search(outbox, head, from, returned);
 }
 
-/* It has its outcome already, or was never to have one. */
-static void tell(struct coney_amqp_publisher *publisher, const struct returned *returned, const char *words)
-{
-    struct member *member = &publisher->outlet.sender.member;
-    char routing_key[AMQP_SHORT_MAX + 1];
-    text_from_wire(routing_key, sizeof routing_key, returned->method.routing_key);
-    env_event(member->env,
-              &(coney_event){.type = CONEY_EVENT_RETURNED,
-                             .status = CONEY_ERETURNED,
-                             .code = returned->method.code,
-                             .name = member->name,
-                             .handle = member},
-              "no queue took a message of the %s '%s' with the routing key '%s': %s (code %u)", member->kind->noun,
-              member->name, routing_key, words, (unsigned)returned->method.code);
-}
-
 static const char *read_return(struct returned *returned, const uint8_t *at, size_t len)
 {
     struct amqp_unit unit;
@@ -146,13 +130,13 @@ const char *confirm_return(void *ctx, struct block *block, const uint8_t *at, si
     const char *field = read_return(&returned, at, len);
     if (field != NULL)
         return field;
-    char words[AMQP_SHORT_MAX + 1];
-    text_from_wire(words, sizeof words, returned.method.text);
     uint64_t number = publisher->unconfirmed ? UINT64_MAX : find(publisher, &returned);
-    if (number == UINT64_MAX) {
-        tell(publisher, &returned, words);
+    if (number == UINT64_MAX) { /* it has its outcome already, or was never to have one */
+        outlet_tell_returned(ctx, &returned.method);
         return NULL;
     }
+    char words[AMQP_SHORT_MAX + 1];
+    text_from_wire(words, sizeof words, returned.method.text);
     struct sender_report report;
     sender_report_init(sender, &report, CONEY_ERETURNED);
     report.outcome.code = returned.method.code;

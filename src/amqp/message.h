@@ -45,8 +45,7 @@ const coney_amqp_message *message_known_copy(const coney_amqp_message *message, 
 static inline const coney_amqp_message *message_known(const coney_amqp_message *message, size_t size, coney_amqp_message *copy)
 {
     static const uint8_t none[sizeof message->reserved];
-    if (__builtin_expect(message != NULL && size == sizeof *message, 1) &&
-        memcmp(message->reserved, none, sizeof none) == 0)
+    if (__builtin_expect(message != NULL && size == sizeof *message, 1) && memcmp(message->reserved, none, sizeof none) == 0)
         return message;
     return message_known_copy(message, size, copy);
 }

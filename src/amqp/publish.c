@@ -8,10 +8,10 @@
 
 /* What a message with only a body begins with ----------------------------------------------------------------------- */
 
-#define HEADER_PAYLOAD AMQP_HEAD_BYTES                          /* in a content header's frame */
-#define HEADER_BODY_SIZE (AMQP_HEAD_BYTES + 4)                  /* behind class and weight */
-#define HEADER_FLAGS (AMQP_HEAD_BYTES + AMQP_PROPERTIES_AT)     /* the properties begin */
-#define TYPED_BYTES (2 + 1)                                     /* flags and the length of the content type */
+#define HEADER_PAYLOAD AMQP_HEAD_BYTES                                      /* in a content header's frame */
+#define HEADER_BODY_SIZE (AMQP_HEAD_BYTES + 4)                              /* behind class and weight */
+#define HEADER_FLAGS (AMQP_HEAD_BYTES + AMQP_PROPERTIES_AT)                 /* the properties begin */
+#define TYPED_BYTES (2 + 1)                                                 /* flags and the length of the content type */
 #define AROUND_TYPED (HEADER_FLAGS + TYPED_BYTES + 1 + AMQP_HEAD_BYTES + 1) /* up to the body, and the octet behind it */
 
 void publish_plain_head(struct coney_amqp_publisher *publisher)
@@ -22,8 +22,8 @@ void publish_plain_head(struct coney_amqp_publisher *publisher)
     size_t method = message_method_write(plain->bytes, target->exchange, target->routing_key, !target->drop_unroutable);
     store16(plain->bytes + 1, number);
     size_t properties = target->transient ? 2 : 3;
-    uint8_t *at = amqp_frame_head_write(plain->bytes + method, AMQP_FRAME_HEADER, number,
-                                        (uint32_t)(AMQP_PROPERTIES_AT + properties));
+    uint8_t *at =
+        amqp_frame_head_write(plain->bytes + method, AMQP_FRAME_HEADER, number, (uint32_t)(AMQP_PROPERTIES_AT + properties));
     store32(at, AMQP_CLASS_BASIC << 16);
     at += AMQP_PROPERTIES_AT;
     store16(at, target->transient ? 0 : AMQP_DELIVERY_MODE);
@@ -50,7 +50,8 @@ void publish_limits_changed(struct sender *sender)
 static inline bool is_plain(const coney_amqp_message *m)
 {
     uint64_t small; /* priority, the flags, the reserved bytes */
-    static_assert(sizeof *m - offsetof(coney_amqp_message, priority) == sizeof small, "the message ends with eight small members");
+    static_assert(sizeof *m - offsetof(coney_amqp_message, priority) == sizeof small,
+                  "the message ends with eight small members");
     memcpy(&small, &m->priority, sizeof small);
     return (m->content_encoding.len | m->correlation_id.len | m->reply_to.len | m->message_id.len | m->type.len |
             m->user_id.len | m->app_id.len | m->header_count | (uintptr_t)m->header_table | (uintptr_t)m->exchange.data |

@@ -1,6 +1,8 @@
 /* publish_outlet.c: entries that are whole publishes: room for them, their channel, their parts. */
 #include "amqp/publish_outlet.h"
 
+#include "base/text.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
@@ -85,6 +87,29 @@ coney_status outlet_append_held(struct sender_visit *visit, const struct message
     message_held_write(held, slot->entry, outlet_of(sender)->number, (uint32_t)sender->limit);
     visit->tell |= outbox_commit(outbox, size);
     return CONEY_OK;
+}
+
+/* Writing --------------------------------------------------------------------------------------------------------- */
+
+size_t outlet_fill(struct sender *sender, struct iovec *slices, size_t cap, size_t *bytes)
+{
+    struct outbox_run run;
+    size_t taken = outbox_take(&sender->outbox, OUTLET_FILL_BYTES, slices, cap, &run);
+    *bytes += run.bytes;
+    return taken;
+}
+
+void outlet_limits_changed(struct sender *sender)
+{
+    (void)sender;
+}
+
+void outlet_describe(const struct sender *sender, uint64_t number, const struct slot *slot, coney_outcome *outcome)
+{
+    (void)sender;
+    (void)number;
+    (void)slot;
+    (void)outcome;
 }
 
 /* Entries --------------------------------------------------------------------------------------------------------- */
@@ -180,6 +205,22 @@ void outlet_lost(struct member *member)
 {
     outlet_of_member(member)->written = 0;
     sender_lost(member);
+}
+
+void outlet_tell_returned(struct member *member, const struct amqp_basic_return *returned)
+{
+    char routing_key[AMQP_SHORT_MAX + 1];
+    char words[AMQP_SHORT_MAX + 1];
+    text_from_wire(routing_key, sizeof routing_key, returned->routing_key);
+    text_from_wire(words, sizeof words, returned->text);
+    env_event(member->env,
+              &(coney_event){.type = CONEY_EVENT_RETURNED,
+                             .status = CONEY_ERETURNED,
+                             .code = returned->code,
+                             .name = member->name,
+                             .handle = member},
+              "no queue took a message of the %s '%s' with the routing key '%s': %s (code %u)", member->kind->noun,
+              member->name, routing_key, words, (unsigned)returned->code);
 }
 
 /* Settling ---------------------------------------------------------------------------------------------------------- */

@@ -10,7 +10,8 @@
 #include "amqp/place.h"
 #include "core/sender.h"
 
-#define SLOT_MANDATORY 2 /* slot.flags */
+#define SLOT_MANDATORY 2               /* slot.flags */
+#define OUTLET_FILL_BYTES (256u << 10) /* of one outlet before another's turn comes */
 
 struct outlet {
     struct sender sender; /* its limit: the payload of a frame */
@@ -52,10 +53,13 @@ coney_status outlet_make_room(struct sender_visit *visit, size_t method, size_t 
 coney_status outlet_append(struct sender_visit *visit, const struct message_form *form, uint64_t tag);
 coney_status outlet_append_held(struct sender_visit *visit, const struct message_held *held, uint64_t tag, uint8_t flags);
 
-/* For sender_kind. */
+/* For sender_kind. outlet_fill is for those without confirms; the last two are for those on whom no call waits. */
+size_t outlet_fill(struct sender *sender, struct iovec *slices, size_t cap, size_t *bytes);
 size_t outlet_limit(const struct sender *sender);
 bool outlet_fits(const struct sender *sender, const struct slot *slot);
 coney_bytes outlet_body(const struct sender *sender, const struct slot *slot);
+void outlet_limits_changed(struct sender *sender);
+void outlet_describe(const struct sender *sender, uint64_t number, const struct slot *slot, coney_outcome *outcome);
 
 /* Without confirms: what was taken has been written, and ends as CONEY_OK. */
 void outlet_written(struct sender *sender);
@@ -63,6 +67,9 @@ void outlet_written(struct sender *sender);
 /* For member_kind: `active` readdresses what is in hand and then is sender_active's. */
 void outlet_active(struct member *member);
 void outlet_lost(struct member *member);
+
+/* A message came back that has no outcome any more, or never had one: CONEY_EVENT_RETURNED. */
+void outlet_tell_returned(struct member *member, const struct amqp_basic_return *returned);
 
 /* On the loop, after a slot was settled: sender_settled follows at the end of the round, once for all. */
 void outlet_settle_soon(struct outlet *outlet);

@@ -6,8 +6,6 @@
 
 #include <stdlib.h>
 
-#define FILL_BYTES (256u << 10) /* of one publisher before another's turn comes */
-
 /* Writing --------------------------------------------------------------------------------------------------------- */
 
 static size_t fill(struct sender *sender, struct iovec *slices, size_t cap, size_t *bytes)
@@ -18,7 +16,7 @@ static size_t fill(struct sender *sender, struct iovec *slices, size_t cap, size
     if (publisher->held_back)
         return 0;
     struct outbox_run run;
-    size_t taken = outbox_take(&sender->outbox, allowance == 1 ? 1 : FILL_BYTES, slices, cap, &run);
+    size_t taken = outbox_take(&sender->outbox, allowance == 1 ? 1 : OUTLET_FILL_BYTES, slices, cap, &run);
     if (taken == 0)
         return 0;
     if (!publisher->unconfirmed)
@@ -142,7 +140,7 @@ static void closed(void *ctx, coney_status status, uint16_t code, const char *te
     struct member *member = ctx;
     struct coney_amqp_publisher *publisher = publisher_of_member(member);
     member_ref(member);
-    if (member->state == MEMBER_ACTIVE)
+    if (member->state == MEMBER_ACTIVE && member->conn->state != CONN_DOWN)
         culprit_look(publisher, code, text);
     publisher->close_code = code;
     publisher->close_text = text;
