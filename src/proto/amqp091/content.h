@@ -17,8 +17,9 @@
 #include "proto/amqp091/codec.h"
 
 enum {
-    AMQP_HEADER_LEAST = 14, /* payload of a content header: class, weight, body size, flags */
-    AMQP_PROPERTIES_AT = 12 /* where in that payload the properties stand, flags first */
+    AMQP_HEADER_LEAST = 14,  /* payload of a content header: class, weight, body size, flags */
+    AMQP_PROPERTIES_AT = 12, /* where in that payload the properties stand, flags first */
+    AMQP_UNIT_LEAST = AMQP_HEADER_LEAST + 2 * AMQP_FRAME_BYTES /* around a method's payload, without a body */
 };
 
 /* Whether content follows the method, without a look at the codec's table. */
@@ -27,46 +28,52 @@ static inline bool amqp_carries_content(uint32_t id)
     return id == AMQP_BASIC_DELIVER || id == AMQP_BASIC_PUBLISH || id == AMQP_BASIC_RETURN || id == AMQP_BASIC_GET_OK;
 }
 
-/* Whether the frame at `at` is of this type, on the channel of the frame at `first`. */
-static inline bool amqp_same_channel(const uint8_t *at, uint8_t type, const uint8_t *first)
-{
-    return at[0] == type && at[1] == first[1] && at[2] == first[2];
-}
-
 /* The bytes from `at` on that belong together: a whole unit when a method with content is followed, on its channel and with
  * nothing between, by its header and all of its body in one frame; else the one frame that starts here. While bytes are
  * missing it is what must be at hand before more can be said: 7 bytes at least, the unit at most. 0: as amqp_frame_size, which
  * it takes the place of. A content header that is out of order or not sound is left to the assembler: the unit then falls into
  * its frames. */
+static inline size_t amqp_content_extent(const uint8_t *at, size_t have, uint32_t payload_max, const char **field);
+
+/* The same for whatever is no complete delivery with a body. */
+size_t amqp_content_extent_any(const uint8_t *at, size_t have, uint32_t payload_max, const char **field);
+
+/* The size of the delivery with a body that is at hand, if that is what starts here; else 0. The end octet of a frame and the
+ * head of the next are eight bytes, `CE type channel size`, which are compared as one number. */
+static inline size_t amqp_delivery_extent(const uint8_t *at, size_t have, uint32_t payload_max)
+{
+    if (have < AMQP_UNIT_LEAST || !are32(at + AMQP_HEAD_BYTES, AMQP_BASIC_DELIVER))
+        return 0;
+    uint64_t first = load64(at);
+    uint32_t mark = (uint32_t)AMQP_END << 24 | (uint32_t)(first >> 40); /* CE type channel */
+    size_t method = (uint32_t)(first >> 8);
+    size_t left = have - AMQP_UNIT_LEAST;
+    if (first >> 56 != AMQP_FRAME_METHOD || method > left)
+        return 0;
+
+    const uint8_t *header = at + method + AMQP_FRAME_BYTES;
+    uint64_t second = load64(header - 1);
+    size_t more = (size_t)(uint32_t)second - AMQP_HEADER_LEAST;
+    left -= method;
+    if (second >> 32 != mark + (1u << 16) || more > left || !are32(header + 7, AMQP_CLASS_BASIC << 16))
+        return 0;
+
+    const uint8_t *body = header + AMQP_HEADER_LEAST + more + AMQP_FRAME_BYTES;
+    uint64_t size = load64(header + 11);
+    left -= more;
+    if (left < AMQP_FRAME_BYTES || load64(body - 1) != ((uint64_t)(mark + (2u << 16)) << 32) + size)
+        return 0;
+    size_t all = (size_t)(body - at) + (size_t)size + AMQP_FRAME_BYTES;
+    return size <= left - AMQP_FRAME_BYTES && at[all - 1] == AMQP_END && all <= payload_max ? all : 0;
+}
+
 static inline size_t amqp_content_extent(const uint8_t *at, size_t have, uint32_t payload_max, const char **field)
 {
-    size_t method = amqp_frame_size(at, have, payload_max, field);
-    if (method < AMQP_BARE_BYTES || have < method || at[0] != AMQP_FRAME_METHOD || !amqp_carries_content(load32(at + 7)))
-        return method;
-    if (have < method + AMQP_HEAD_BYTES)
-        return method + AMQP_HEAD_BYTES;
-
-    const uint8_t *header = at + method;
-    uint32_t header_size = load32(header + 3);
-    size_t body_at = method + header_size + AMQP_FRAME_BYTES;
-    if (!amqp_same_channel(header, AMQP_FRAME_HEADER, at) || header_size < AMQP_HEADER_LEAST || header_size > payload_max)
-        return method;
-    if (have < body_at)
-        return body_at;
-    uint64_t body_size = load64(header + 11);
-    bool sound = at[body_at - 1] == AMQP_END && are32(header + 7, AMQP_CLASS_BASIC << 16);
-    if (!sound || body_size > payload_max)
-        return method;
-    if (body_size == 0)
-        return body_at;
-
-    if (have < body_at + AMQP_HEAD_BYTES)
-        return body_at + AMQP_HEAD_BYTES;
-    const uint8_t *body = at + body_at;
-    size_t all = body_at + (size_t)body_size + AMQP_FRAME_BYTES;
-    if (!amqp_same_channel(body, AMQP_FRAME_BODY, at) || load32(body + 3) != body_size)
-        return method;
-    return have < all || at[all - 1] == AMQP_END ? all : method;
+    size_t delivery = amqp_delivery_extent(at, have, payload_max);
+    if (__builtin_expect(delivery == 0, 0))
+        return amqp_content_extent_any(at, have, payload_max, field);
+    *field = NULL;
+    return delivery;
 }
 
 /* Whether `len` bytes, as amqp_content_extent measured them, are a unit and no single frame. */
@@ -88,31 +95,31 @@ struct amqp_unit {
  * measured and what an assembler made always is one. */
 static inline bool amqp_unit_read(const uint8_t *at, size_t len, struct amqp_unit *out)
 {
-    if (len < AMQP_BARE_BYTES)
+    if (len < AMQP_UNIT_LEAST + 4)
+        return false;
+    size_t left = len - AMQP_UNIT_LEAST;
+    size_t method = load32(at + 3);
+    if (method < 4 || method > left)
         return false;
     out->channel = load16(at + 1);
     out->id = load32(at + 7);
-    out->method = coney_bytes_of(at + AMQP_HEAD_BYTES, load32(at + 3));
-    size_t header = out->method.len + AMQP_FRAME_BYTES;
-    if (out->method.len < 4 || len < header + AMQP_HEADER_LEAST + AMQP_FRAME_BYTES)
-        return false;
+    out->method = coney_bytes_of(at + AMQP_HEAD_BYTES, method);
 
-    at += header;
-    len -= header;
-    size_t size = load32(at + 3);
-    out->properties = coney_bytes_of(at + AMQP_HEAD_BYTES + AMQP_PROPERTIES_AT, size - AMQP_PROPERTIES_AT);
-    out->body = coney_bytes_of(NULL, 0);
-    if (size < AMQP_HEADER_LEAST || len < size + AMQP_FRAME_BYTES)
+    at += method + AMQP_FRAME_BYTES;
+    left -= method;
+    size_t more = (size_t)load32(at + 3) - AMQP_HEADER_LEAST;
+    if (more > left)
         return false;
+    out->properties = coney_bytes_of(at + AMQP_HEAD_BYTES + AMQP_PROPERTIES_AT, AMQP_HEADER_LEAST - AMQP_PROPERTIES_AT + more);
 
-    at += size + AMQP_FRAME_BYTES;
-    len -= size + AMQP_FRAME_BYTES;
-    if (len == 0)
+    at += AMQP_HEADER_LEAST + more + AMQP_FRAME_BYTES;
+    left -= more;
+    if (left == 0) {
+        out->body = coney_bytes_of(at, 0);
         return true;
-    if (len < AMQP_FRAME_BYTES)
-        return false;
-    out->body = coney_bytes_of(at + AMQP_HEAD_BYTES, load32(at + 3));
-    return len == out->body.len + AMQP_FRAME_BYTES;
+    }
+    out->body = coney_bytes_of(at + AMQP_HEAD_BYTES, left - AMQP_FRAME_BYTES);
+    return left >= AMQP_FRAME_BYTES && load32(at + 3) == out->body.len;
 }
 
 /* Reads the payload of basic.deliver, as amqp_decode does. NULL, or the name of the field that is wrong. */

@@ -248,6 +248,25 @@ static void a_publish_is_three_frames_in_one_run(void **state)
     release(wanted);
 }
 
+static void a_head_that_was_made_once_gives_the_same_bytes(void **state)
+{
+    (void)state;
+    uint8_t room[64];
+    coney_bytes method = publish_frame();
+    struct amqp_publish_head head = amqp_publish_head_make(room, method, 7, coney_bytes_of("\x10\0\x02", 3));
+    assert_int_equal(head.len, amqp_publish_size(method.len, 3, 0, 4));
+    static const size_t lengths[] = {0, 3, 4, 9};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        coney_bytes wanted = published(7, "123456789", lengths[i], 4);
+        uint8_t *run = exact_room(wanted.len);
+        assert_ptr_equal(amqp_publish_after_head(run, &head, 7, coney_bytes_of("123456789", lengths[i]), 4), run + wanted.len);
+        assert_memory_equal(run, wanted.data, wanted.len);
+        free(run);
+        release(wanted);
+    }
+    release(method);
+}
+
 static void C02_an_empty_body_is_published_without_a_body_frame(void **state)
 {
     (void)state;
@@ -325,6 +344,7 @@ int main(void)
         cmocka_unit_test(a_reader_of_units_never_passes_the_end),
         cmocka_unit_test(a_delivery_is_read_as_the_codec_reads_it),
         cmocka_unit_test(a_publish_is_three_frames_in_one_run),
+        cmocka_unit_test(a_head_that_was_made_once_gives_the_same_bytes),
         cmocka_unit_test(C02_an_empty_body_is_published_without_a_body_frame),
         cmocka_unit_test(a_body_is_cut_where_a_frame_is_full),
         cmocka_unit_test(C07_sizes_are_counted_in_64_bits),

@@ -1,7 +1,8 @@
 /* publish.h: the frames that carry a message, as they are written.
  *
- * The method frame is made once for each destination, by amqp_encode, and copied. Writers take room that the caller has made
- * sure of: amqp_publish_size. Inline, for the data path. Pure functions of bytes.
+ * The method frame is made once for each destination, by amqp_encode, and copied; where the properties are the same for every
+ * message too, so is the content header. Writers take room that the caller has made sure of: amqp_publish_size. Inline, for the
+ * data path. Pure functions of bytes.
  *
  *     at = amqp_publish_begin(at, method, channel, properties_len, body.len);
  *     at = amqp_properties_write(at, &properties);
@@ -64,6 +65,31 @@ static inline uint8_t *amqp_publish_write(uint8_t *at, coney_bytes method, uint1
     at = amqp_publish_begin(at, method, channel, properties.len, body.len);
     memcpy(at, properties.data, properties.len);
     return amqp_publish_end(at + properties.len, channel, body, payload_max);
+}
+
+/* The start of every message of one channel, one destination and one set of properties: made once, copied from then on. */
+struct amqp_publish_head {
+    const uint8_t *bytes; /* method frame and content header */
+    size_t len;           /* amqp_publish_size of an empty body */
+    size_t body_size_at;  /* where in `bytes` the size of the body stands */
+};
+
+/* Makes it in `room`, which stays the caller's and holds as much as amqp_publish_size says of an empty body. */
+static inline struct amqp_publish_head amqp_publish_head_make(uint8_t *room, coney_bytes method, uint16_t channel,
+                                                              coney_bytes properties)
+{
+    uint8_t *end = amqp_publish_write(room, method, channel, properties, coney_bytes_of(NULL, 0), AMQP_FRAME_MAX_DEFAULT);
+    return (struct amqp_publish_head){
+        .bytes = room, .len = (size_t)(end - room), .body_size_at = method.len + AMQP_HEAD_BYTES + 4};
+}
+
+/* Writes head->len bytes and the body frames: what amqp_publish_write would write. */
+static inline uint8_t *amqp_publish_after_head(uint8_t *at, const struct amqp_publish_head *head, uint16_t channel,
+                                               coney_bytes body, uint32_t payload_max)
+{
+    memcpy(at, head->bytes, head->len);
+    store64(at + head->body_size_at, body.len);
+    return amqp_publish_end(at + head->len - 1, channel, body, payload_max);
 }
 
 #endif
