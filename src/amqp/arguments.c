@@ -35,6 +35,10 @@ enum form {
     PROPERTY, /* a flag of the method: no argument, but not for every type */
 };
 
+/* clang-format off */
+#define RULE(field, argument, ...) {#field, argument, offsetof(coney_amqp_queue, field), __VA_ARGS__}
+/* clang-format on */
+
 static const struct rule {
     const char *field;
     const char *argument;
@@ -43,10 +47,6 @@ static const struct rule {
     unsigned types;
     int64_t most;
 } rules[] = {
-#define RULE(name, argument, ...)                                                                                              \
-    {                                                                                                                          \
-#name, argument, offsetof(coney_amqp_queue, name), __VA_ARGS__                                                         \
-    }
     RULE(message_ttl, "x-message-ttl", MILLISECONDS, NO_STREAM, UINT32_MAX),
     RULE(expires, "x-expires", MILLISECONDS, NO_STREAM, UINT32_MAX),
     RULE(max_length, "x-max-length", NUMBER, NO_STREAM, INT64_MAX),
