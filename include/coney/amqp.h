@@ -180,7 +180,7 @@ typedef struct coney_amqp_queue {
     int64_t max_priority;                /* classic: 1 to 255; 0 = none */
     int64_t delivery_limit; /* quorum: returns before a message is dead-lettered; 0 = the broker's default, CONEY_OFF = none */
     int64_t initial_group_size;   /* quorum and stream: replicas at first; 0 = the broker's default */
-    const char *leader_locator;   /* quorum and stream: "client-local", "balanced" */
+    const char *leader_locator;   /* "client-local", "balanced" */
     int64_t max_age;              /* stream: nanoseconds, whole seconds; 0 = no limit */
     int64_t max_segment_size;     /* stream: bytes; 0 = the broker's default */
     const coney_field *arguments; /* any further argument */

@@ -59,7 +59,7 @@ static const struct rule {
     RULE(delivery_limit, "x-delivery-limit", NUMBER_OR_OFF, DEFAULT | QUORUM, INT64_MAX),
     RULE(initial_group_size, "x-quorum-initial-group-size", NUMBER, QUORUM, INT64_MAX),
     RULE(initial_group_size, "x-initial-cluster-size", NUMBER, STREAM, INT64_MAX),
-    RULE(leader_locator, "x-queue-leader-locator", TEXT, DEFAULT | QUORUM | STREAM, 0),
+    RULE(leader_locator, "x-queue-leader-locator", TEXT, ANY, 0),
     RULE(max_age, "x-max-age", SECONDS_TEXT, DEFAULT | STREAM, INT64_MAX),
     RULE(max_segment_size, "x-stream-max-segment-size-bytes", NUMBER, DEFAULT | STREAM, INT64_C(3000000000)),
     RULE(single_active_consumer, "x-single-active-consumer", FLAG, NO_STREAM, 0),
