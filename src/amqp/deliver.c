@@ -5,13 +5,45 @@
 
 #include <stdlib.h>
 
-/* Arrival: on the loop ---------------------------------------------------------------------------------------------- */
+/* As much is queued as may be: the connection waits --------------------------------------------------------------------- */
 
 uint64_t consumer_queued_bytes(const struct coney_amqp_consumer *consumer)
 {
     uint64_t handed = counter_get(&consumer->handed_bytes); /* first: it never passes what was received */
     return counter_get(&consumer->received_bytes) - handed;
 }
+
+/* The members of a connection for consuming are consumers. */
+static bool is_held_up(const struct conn *conn)
+{
+    for (struct list *at = conn->members.next; at != &conn->members; at = at->next)
+        if (atomic_load(&consumer_of(container_of(at, struct member, in_conn))->full))
+            return true;
+    return false;
+}
+
+void consumer_read_on(struct coney_amqp_consumer *consumer, bool anyway)
+{
+    struct conn *conn = consumer->receiver.member.conn;
+    uint64_t most = (uint64_t)consumer->options.max_queued;
+    if (!atomic_load(&consumer->full) || (!anyway && consumer_queued_bytes(consumer) > most / 2))
+        return;
+    atomic_store(&consumer->full, false);
+    if (conn != NULL && !is_held_up(conn))
+        link_pause_reading(conn->link, false);
+}
+
+static void hold_up_if_full(struct coney_amqp_consumer *consumer)
+{
+    struct conn *conn = consumer->receiver.member.conn;
+    if (conn == NULL || consumer_queued_bytes(consumer) <= (uint64_t)consumer->options.max_queued)
+        return;
+    atomic_store(&consumer->full, true);
+    link_pause_reading(conn->link, true);
+    consumer_read_on(consumer, false); /* the lane may have handed it over before it could see `full` */
+}
+
+/* Arrival: on the loop ---------------------------------------------------------------------------------------------- */
 
 static bool grow_queue(struct coney_amqp_consumer *consumer)
 {
@@ -63,6 +95,7 @@ void consumer_queue_open_run(struct coney_amqp_consumer *consumer)
     consumer->open_count = 0;
     if (consumer->receiver.member.state == MEMBER_ACTIVE)
         lane_wake(&consumer->receiver.lane);
+    hold_up_if_full(consumer);
 }
 
 /* It holds a reference of the consumer: the deferred task cannot be taken back. */
@@ -135,38 +168,6 @@ void consumer_drop_queue(struct coney_amqp_consumer *consumer)
     }
     lock_release(&consumer->receiver.lock);
     counter_add(&consumer->received_bytes, 0 - bytes);
-}
-
-/* As much is queued as may be: the connection waits --------------------------------------------------------------------- */
-
-/* The members of a connection for consuming are consumers. */
-static bool is_held_up(const struct conn *conn)
-{
-    for (struct list *at = conn->members.next; at != &conn->members; at = at->next)
-        if (atomic_load(&consumer_of(container_of(at, struct member, in_conn))->full))
-            return true;
-    return false;
-}
-
-void consumer_read_on(struct coney_amqp_consumer *consumer, bool anyway)
-{
-    struct conn *conn = consumer->receiver.member.conn;
-    uint64_t most = (uint64_t)consumer->options.max_queued;
-    if (!atomic_load(&consumer->full) || (!anyway && consumer_queued_bytes(consumer) > most / 2))
-        return;
-    atomic_store(&consumer->full, false);
-    if (conn != NULL && !is_held_up(conn))
-        link_pause_reading(conn->link, false);
-}
-
-static void hold_up_if_full(struct coney_amqp_consumer *consumer)
-{
-    struct conn *conn = consumer->receiver.member.conn;
-    if (conn == NULL || consumer_queued_bytes(consumer) <= (uint64_t)consumer->options.max_queued)
-        return;
-    atomic_store(&consumer->full, true);
-    link_pause_reading(conn->link, true);
-    consumer_read_on(consumer, false); /* the lane may have handed it over before it could see `full` */
 }
 
 /* The lane ---------------------------------------------------------------------------------------------------------- */
