@@ -65,6 +65,18 @@ static void value_of(const char *lines, const char *name, char *out, size_t cap)
     snprintf(out, cap, "%.*s", (int)len, at);
 }
 
+static void read_tls_environment(struct node *node, const char *lines)
+{
+    char number[24];
+    if (strstr(lines, "export CONEY_TLS=") == NULL)
+        return;
+    value_of(lines, "CONEY_TLS", node->tls, sizeof node->tls);
+    value_of(lines, "CONEY_STREAM_TLS_PORT", number, sizeof number);
+    node->stream_tls_port = (uint16_t)strtoul(number, NULL, 10);
+    value_of(lines, "CONEY_AMQPS_PORT", number, sizeof number);
+    node->amqps_port = (uint16_t)strtoul(number, NULL, 10);
+}
+
 static void read_environment(struct node *node)
 {
     char *lines = broker(node, "env", "");
@@ -77,6 +89,7 @@ static void read_environment(struct node *node)
     node->amqp_port = (uint16_t)strtoul(number, NULL, 10);
     value_of(lines, "CONEY_NODE_PID", number, sizeof number);
     node->pid = (pid_t)strtol(number, NULL, 10);
+    read_tls_environment(node, lines);
     free(lines);
 }
 
@@ -93,6 +106,9 @@ bool node_shared(struct node *node)
     snprintf(node->ctl, sizeof node->ctl, "%s", from_environment("RABBITMQCTL"));
     node->stream_port = (uint16_t)strtoul(from_environment("CONEY_STREAM_PORT"), NULL, 10);
     node->amqp_port = (uint16_t)strtoul(from_environment("CONEY_AMQP_PORT"), NULL, 10);
+    node->stream_tls_port = (uint16_t)strtoul(from_environment("CONEY_STREAM_TLS_PORT"), NULL, 10);
+    node->amqps_port = (uint16_t)strtoul(from_environment("CONEY_AMQPS_PORT"), NULL, 10);
+    snprintf(node->tls, sizeof node->tls, "%s", from_environment("CONEY_TLS"));
     node->pid = (pid_t)strtol(from_environment("CONEY_NODE_PID"), NULL, 10);
     return node->uri[0] != '\0';
 }

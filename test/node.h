@@ -23,6 +23,9 @@ struct node {
     char ctl[512]; /* the command that runs rabbitmqctl on it; "" when there is none */
     uint16_t stream_port;
     uint16_t amqp_port;
+    uint16_t stream_tls_port; /* 0: it has no TLS */
+    uint16_t amqps_port;
+    char tls[300]; /* the folder with ca.pem, server.pem, client.pem and their .key */
     pid_t pid;
 };
 

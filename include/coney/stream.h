@@ -13,7 +13,7 @@
  * Every handle may be used from any thread; <coney/coney.h> says which kind of call may come from where. Options are structs whose
  * zero is the default; strings in them are copied. Unless a function says otherwise, a control call can also end with CONEY_EINVAL,
  * CONEY_ENOMEM, CONEY_ECLOSED, CONEY_ETIMEDOUT, CONEY_ECANCELED, CONEY_EDEADLK, CONEY_EFORKED, or a failure of the connection
- * (CONEY_ERESOLVE, CONEY_ECONNECT, CONEY_ELOST, CONEY_EPROTOCOL, CONEY_EAUTH, CONEY_EVHOST, CONEY_ELIMIT).
+ * (CONEY_ERESOLVE, CONEY_ECONNECT, CONEY_ELOST, CONEY_EPROTOCOL, CONEY_EAUTH, CONEY_EVHOST, CONEY_ETLS, CONEY_ELIMIT).
  */
 #ifndef CONEY_STREAM_H
 #define CONEY_STREAM_H
@@ -21,6 +21,7 @@
 #include <coney/coney.h>
 #include <coney/loop.h>
 #include <coney/message.h>
+#include <coney/tls.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -48,26 +49,29 @@ typedef struct coney_stream_env_options {
     void *log_ctx;
     const coney_field *client_properties; /* strings, shown by the broker beside coney's own */
     size_t client_property_count;
-    int64_t heartbeat;       /* nanoseconds, whole seconds; default 60 s, CONEY_OFF = none */
-    int64_t connect_timeout; /* TCP, for each address; default 5 s. The log-in has 6 s a step: brokers delay a refusal by 3 s */
-    int64_t call_deadline;   /* what a call's 0 stands for; default 10 s */
-    int64_t frame_max;       /* bytes, what we offer; default 1 MiB */
-    int64_t max_chunk;       /* bytes of the largest chunk accepted; default 64 MiB */
-    int64_t recovery_delay;  /* first pause between attempts, doubling; default 0.5 s */
-    int64_t recovery_max_delay; /* default 30 s */
-    coney_log_level log_level;  /* default CONEY_LOG_INFO */
-    bool shuffle;               /* try the addresses in random order */
-    bool no_recovery;           /* a lost place is not looked for again: the handle ends with CONEY_EVENT_GAVE_UP */
-    bool keep_trying;           /* asynchronous open: go on after every address has failed */
-    bool handler_thread;        /* on a loop of the user's: handlers run on a thread of their own all the same */
+    int64_t heartbeat;            /* nanoseconds, whole seconds; default 60 s, CONEY_OFF = none */
+    int64_t connect_timeout;      /* TCP and TLS of an address; default 5 s. The log-in has 6 s a step: refusals come late */
+    int64_t call_deadline;        /* what a call's 0 stands for; default 10 s */
+    int64_t frame_max;            /* bytes, what we offer; default 1 MiB */
+    int64_t max_chunk;            /* bytes of the largest chunk accepted; default 64 MiB */
+    int64_t recovery_delay;       /* first pause between attempts, doubling; default 0.5 s */
+    int64_t recovery_max_delay;   /* default 30 s */
+    coney_log_level log_level;    /* default CONEY_LOG_INFO */
+    bool shuffle;                 /* try the addresses in random order */
+    bool no_recovery;             /* a lost place is not looked for again: the handle ends with CONEY_EVENT_GAVE_UP */
+    bool keep_trying;             /* asynchronous open: go on after every address has failed */
+    bool handler_thread;          /* on a loop of the user's: handlers run on a thread of their own all the same */
+    const coney_tls_options *tls; /* for rabbitmq-stream+tls; refused beside a plain URI (CONEY_EINVAL) */
 } coney_stream_env_options;
 
-/* Connects and logs in. `uri`: rabbitmq-stream://[user[:password]@]host[:port][,host:port…][/vhost][?option=value…]; default user and
- * password "guest", port 5552, virtual host "/". Options of the URI: heartbeat (s), connect_timeout (ms), frame_max, name, shuffle
- * (true|false); an option of the struct wins. NULL `uri` = "rabbitmq-stream://localhost".
+/* Connects and logs in. `uri`: rabbitmq-stream[+tls]://[user[:password]@]host[:port][,host:port…][/vhost][?option=value…]; default user
+ * and password "guest", port 5552 (with TLS 5551), virtual host "/". Options of the URI: heartbeat (s), connect_timeout (ms), frame_max,
+ * name, shuffle (true|false); for TLS cacertfile, certfile, keyfile, password (of the key), verify (verify_peer|verify_none),
+ * server_name_indication; an option of the struct wins. NULL `uri` = "rabbitmq-stream://localhost". With rabbitmq-stream+tls nothing is
+ * ever sent in clear text: the nodes that metadata names are dialled by TLS, too.
  * Returns the handle or NULL. With call->on_done it exists at once; if opening fails the handle is dead (every use answers
  * CONEY_ECLOSED) unless `.keep_trying`, and still must be closed. Without on_done each address is tried once.
- * CONEY_EINVAL for a URI that is not one; CONEY_EUNSUPPORTED for rabbitmq-stream+tls. */
+ * CONEY_EINVAL for a URI that is not one; CONEY_ETLS when TLS cannot be agreed (<coney/tls.h>). */
 CONEY_API coney_stream_env *coney_stream_env_open_sized(const char *uri, const coney_stream_env_options *options,
                                                         size_t options_size, coney_call *call);
 static inline coney_stream_env *coney_stream_env_open(const char *uri, const coney_stream_env_options *options,

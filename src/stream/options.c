@@ -25,6 +25,7 @@ bool stream_options_read(const coney_stream_env_options *options, struct env_opt
                      .addresses = options->addresses,
                      .properties = options->client_properties,
                      .property_count = options->client_property_count,
+                     .tls = options->tls,
                      .heartbeat = options->heartbeat,
                      .connect_timeout = options->connect_timeout,
                      .call_deadline = options->call_deadline,
