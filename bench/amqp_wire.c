@@ -5,17 +5,17 @@
 
 /* Laying out ------------------------------------------------------------------------------------------------------- */
 
-uint8_t *amqp_begin(uint8_t *p, uint8_t type, uint16_t channel)
+uint8_t *wire91_begin(uint8_t *p, uint8_t type, uint16_t channel)
 {
     return put32(put16(put8(p, type), channel), 0);
 }
 
-uint8_t *amqp_begin_method(uint8_t *p, uint16_t channel, uint32_t method)
+uint8_t *wire91_begin_method(uint8_t *p, uint16_t channel, uint32_t method)
 {
-    return put32(amqp_begin(p, AMQP_FRAME_METHOD, channel), method);
+    return put32(wire91_begin(p, AMQP_FRAME_METHOD, channel), method);
 }
 
-uint8_t *amqp_end(uint8_t *begin, uint8_t *p)
+uint8_t *wire91_end(uint8_t *begin, uint8_t *p)
 {
     put32(begin + 3, (uint32_t)(p - begin - AMQP_FRAME_HEAD));
     return put8(p, AMQP_FRAME_END);
@@ -35,33 +35,33 @@ uint8_t *put_long(uint8_t *p, const void *data, size_t len)
 uint8_t *put_content(uint8_t *p, uint16_t channel, size_t size)
 {
     enum { CLASS_BASIC = 60, HAS_DELIVERY_MODE = 0x1000, PERSISTENT = 2 };
-    uint8_t *at = put16(put16(amqp_begin(p, AMQP_FRAME_HEADER, channel), CLASS_BASIC), 0);
+    uint8_t *at = put16(put16(wire91_begin(p, AMQP_FRAME_HEADER, channel), CLASS_BASIC), 0);
     at = put8(put16(put64(at, size), HAS_DELIVERY_MODE), PERSISTENT);
-    p = amqp_end(p, at);
+    p = wire91_end(p, at);
     if (size == 0)
         return p;
-    at = amqp_begin(p, AMQP_FRAME_BODY, channel);
+    at = wire91_begin(p, AMQP_FRAME_BODY, channel);
     memset(at, 'x', size);
-    return amqp_end(p, at + size);
+    return wire91_end(p, at + size);
 }
 
 uint8_t *put_amqp_publish(uint8_t *p, const char *queue, size_t size)
 {
     enum { MANDATORY = 1 };
-    uint8_t *at = put16(amqp_begin_method(p, 1, BASIC_PUBLISH), 0);
+    uint8_t *at = put16(wire91_begin_method(p, 1, BASIC_PUBLISH), 0);
     at = put8(put_short(put_short(at, ""), queue), MANDATORY);
-    return put_content(amqp_end(p, at), 1, size);
+    return put_content(wire91_end(p, at), 1, size);
 }
 
 uint8_t *put_ack(uint8_t *p, uint16_t channel, uint64_t tag, bool multiple)
 {
-    uint8_t *at = put64(amqp_begin_method(p, channel, BASIC_ACK), tag);
-    return amqp_end(p, put8(at, multiple));
+    uint8_t *at = put64(wire91_begin_method(p, channel, BASIC_ACK), tag);
+    return wire91_end(p, put8(at, multiple));
 }
 
 /* Reading ---------------------------------------------------------------------------------------------------------- */
 
-bool amqp_take(struct wire *w, struct amqp_frame *frame)
+bool wire91_take(struct wire *w, struct amqp_frame *frame)
 {
     size_t have = w->end - w->start;
     if (have < AMQP_FRAME_HEAD)
@@ -84,19 +84,19 @@ bool amqp_take(struct wire *w, struct amqp_frame *frame)
     return true;
 }
 
-struct amqp_frame amqp_read(struct wire *w)
+struct amqp_frame wire91_read(struct wire *w)
 {
     struct amqp_frame frame;
-    while (!amqp_take(w, &frame)) {
+    while (!wire91_take(w, &frame)) {
         wire_make_room(w, AMQP_FRAME_AROUND);
         wire_fill(w, 0);
     }
     return frame;
 }
 
-struct amqp_frame amqp_expect(struct wire *w, enum amqp_method method)
+struct amqp_frame wire91_expect(struct wire *w, enum amqp_method method)
 {
-    struct amqp_frame frame = amqp_read(w);
+    struct amqp_frame frame = wire91_read(w);
     if (frame.method == (uint32_t)method)
         return frame;
     if ((frame.method == CONNECTION_CLOSE || frame.method == CHANNEL_CLOSE) && frame.len >= 7)
@@ -115,19 +115,19 @@ struct request {
 
 static void request_begin(struct request *r, uint16_t channel, enum amqp_method method)
 {
-    r->at = amqp_begin_method(r->data, channel, method);
+    r->at = wire91_begin_method(r->data, channel, method);
 }
 
 static void request_send(struct wire *w, struct request *r)
 {
-    uint8_t *end = amqp_end(r->data, r->at);
+    uint8_t *end = wire91_end(r->data, r->at);
     wire_write(w, r->data, (size_t)(end - r->data));
 }
 
 static struct amqp_frame request_call(struct wire *w, struct request *r, enum amqp_method answer)
 {
     request_send(w, r);
-    return amqp_expect(w, answer);
+    return wire91_expect(w, answer);
 }
 
 /* PLAIN: 0, user, 0, password. */
@@ -149,13 +149,13 @@ static void log_in(struct wire *w, const struct address *a)
     request_send(w, &r);
 }
 
-struct wire amqp_open(const char *uri)
+struct wire wire91_open(const char *uri)
 {
     struct address a = address_of(uri, "5672");
     struct wire w = wire_connect(&a, RECEIVE_BUFFER);
     struct request r;
     wire_write(&w, (const uint8_t *)"AMQP\0\0\11\1", 8);
-    amqp_expect(&w, CONNECTION_START);
+    wire91_expect(&w, CONNECTION_START);
     log_in(&w, &a);
     request_begin(&r, 0, CONNECTION_OPEN);
     r.at = put8(put_short(put_short(r.at, "/"), ""), 0);
@@ -166,18 +166,18 @@ struct wire amqp_open(const char *uri)
     return w;
 }
 
-void amqp_close(struct wire *w)
+void wire91_close(struct wire *w)
 {
     struct request r;
     request_begin(&r, 0, CONNECTION_CLOSE);
     r.at = put32(put_short(put16(r.at, 200), "done"), 0);
     request_send(w, &r);
-    while (amqp_read(w).method != CONNECTION_CLOSE_OK)
+    while (wire91_read(w).method != CONNECTION_CLOSE_OK)
         continue;
     wire_close(w);
 }
 
-void amqp_declare(struct wire *w, const char *queue, const char *type)
+void wire91_declare(struct wire *w, const char *queue, const char *type)
 {
     enum { DURABLE = 2 };
     struct request r;
@@ -190,7 +190,7 @@ void amqp_declare(struct wire *w, const char *queue, const char *type)
     request_call(w, &r, QUEUE_DECLARE_OK);
 }
 
-uint32_t amqp_delete(struct wire *w, const char *queue)
+uint32_t wire91_delete(struct wire *w, const char *queue)
 {
     struct request r;
     request_begin(&r, 1, QUEUE_DELETE);
@@ -198,7 +198,7 @@ uint32_t amqp_delete(struct wire *w, const char *queue)
     return get32(request_call(w, &r, QUEUE_DELETE_OK).payload + AMQP_ARGUMENTS);
 }
 
-void amqp_confirm_select(struct wire *w)
+void wire91_confirm_select(struct wire *w)
 {
     struct request r;
     request_begin(&r, 1, CONFIRM_SELECT);
@@ -206,7 +206,7 @@ void amqp_confirm_select(struct wire *w)
     request_call(w, &r, CONFIRM_SELECT_OK);
 }
 
-void amqp_consume(struct wire *w, const char *queue, uint16_t prefetch)
+void wire91_consume(struct wire *w, const char *queue, uint16_t prefetch)
 {
     struct request r;
     request_begin(&r, 1, BASIC_QOS);

@@ -1,6 +1,7 @@
 /* amqp_wire.h: AMQP 0-9-1 on a bare connection: one channel, number 1, besides channel 0.
  *
- * An answer that was not due ends the program, with the broker's text where it closes the channel or the connection.
+ * Names begin with wire91, for rabbitmq-c has amqp for its own. An answer that was not due ends the program, with the broker's
+ * text where it closes the channel or the connection.
  */
 #ifndef BENCH_AMQP_WIRE_H
 #define BENCH_AMQP_WIRE_H
@@ -61,7 +62,7 @@ enum {
 };
 
 struct amqp_frame {
-    const uint8_t *payload; /* valid until the next wire_fill, wire_make_room or amqp_read */
+    const uint8_t *payload; /* valid until the next wire_fill, wire_make_room or wire91_read */
     size_t len;
     uint32_t method; /* 0 in a frame that is none */
     uint16_t channel;
@@ -69,30 +70,30 @@ struct amqp_frame {
 };
 
 /* Logs in at `uri`, amqp://[user[:password]@]host[:port], virtual host "/", without heartbeats, and opens channel 1. */
-struct wire amqp_open(const char *uri);
+struct wire wire91_open(const char *uri);
 
 /* Waits until the broker has closed the connection. */
-void amqp_close(struct wire *w);
+void wire91_close(struct wire *w);
 
 /* The next frame, if all of it is in the buffer; no system call. A frame without its end octet ends the program. */
-bool amqp_take(struct wire *w, struct amqp_frame *frame);
+bool wire91_take(struct wire *w, struct amqp_frame *frame);
 
 /* Waits for the next frame. amqp_expect: it must be this method. */
-struct amqp_frame amqp_read(struct wire *w);
-struct amqp_frame amqp_expect(struct wire *w, enum amqp_method method);
+struct amqp_frame wire91_read(struct wire *w);
+struct amqp_frame wire91_expect(struct wire *w, enum amqp_method method);
 
-/* Each waits for the broker's -ok. `type` is that of a durable queue: "classic" or "quorum". amqp_delete returns how many
+/* Each waits for the broker's -ok. `type` is that of a durable queue: "classic" or "quorum". wire91_delete returns how many
  * messages the queue still had. The consumer is called "c". */
-void amqp_declare(struct wire *w, const char *queue, const char *type);
-uint32_t amqp_delete(struct wire *w, const char *queue);
-void amqp_confirm_select(struct wire *w);
-void amqp_consume(struct wire *w, const char *queue, uint16_t prefetch);
+void wire91_declare(struct wire *w, const char *queue, const char *type);
+uint32_t wire91_delete(struct wire *w, const char *queue);
+void wire91_confirm_select(struct wire *w);
+void wire91_consume(struct wire *w, const char *queue, uint16_t prefetch);
 
-/* Frames laid out in memory: a frame is what stands between amqp_begin, or amqp_begin_method, and amqp_end, which returns its
+/* Frames laid out in memory: a frame is what stands between wire91_begin, or wire91_begin_method, and wire91_end, which returns its
  * end. A short string has up to 255 bytes. */
-uint8_t *amqp_begin(uint8_t *p, uint8_t type, uint16_t channel);
-uint8_t *amqp_begin_method(uint8_t *p, uint16_t channel, uint32_t method);
-uint8_t *amqp_end(uint8_t *begin, uint8_t *p);
+uint8_t *wire91_begin(uint8_t *p, uint8_t type, uint16_t channel);
+uint8_t *wire91_begin_method(uint8_t *p, uint16_t channel, uint32_t method);
+uint8_t *wire91_end(uint8_t *begin, uint8_t *p);
 uint8_t *put_short(uint8_t *p, const char *text);
 uint8_t *put_long(uint8_t *p, const void *data, size_t len);
 

@@ -30,7 +30,7 @@ static void take_body(struct consumer *c, const struct amqp_frame *frame)
 static bool take_delivery(struct consumer *c)
 {
     struct amqp_frame frame;
-    while (amqp_take(&c->wire, &frame)) {
+    while (wire91_take(&c->wire, &frame)) {
         if (frame.method == BASIC_DELIVER) {
             const uint8_t *consumer_tag = frame.payload + AMQP_ARGUMENTS;
             c->tag = get64(consumer_tag + 1 + consumer_tag[0]);
@@ -99,11 +99,11 @@ void amqp_floor_consume(const struct options *o)
 {
     if (o->count == 0 || o->prefetch > UINT16_MAX)
         die("--count must be at least 1, and --prefetch fit 16 bits");
-    struct consumer c = {.wire = amqp_open(o->uri)};
-    amqp_consume(&c.wire, given_queue(o), (uint16_t)o->prefetch);
+    struct consumer c = {.wire = wire91_open(o->uri)};
+    wire91_consume(&c.wire, given_queue(o), (uint16_t)o->prefetch);
     uint64_t ns = consume_all(&c, o);
     let_acks_arrive();
-    amqp_close(&c.wire);
+    wire91_close(&c.wire);
     print_rate("floor", "consume", "consumed_per_second", o->size, o->count, ns);
 }
 
@@ -126,7 +126,7 @@ static uint64_t round_trip(struct wire *publisher, struct consumer *c, const uin
         receive(c);
     uint64_t ns = now_ns() - c->created;
     ack(c);
-    amqp_expect(publisher, BASIC_ACK);
+    wire91_expect(publisher, BASIC_ACK);
     return ns;
 }
 
@@ -135,19 +135,19 @@ void amqp_floor_round_trip(const struct options *o)
     if (o->count == 0 || o->size < sizeof(uint64_t))
         die("--count must be at least 1, and --size 8");
     const char *queue = own_stream("floor");
-    struct wire publisher = amqp_open(o->uri);
-    amqp_declare(&publisher, queue, o->type);
-    amqp_confirm_select(&publisher);
-    struct consumer c = {.wire = amqp_open(o->uri)};
-    amqp_consume(&c.wire, queue, (uint16_t)o->prefetch);
+    struct wire publisher = wire91_open(o->uri);
+    wire91_declare(&publisher, queue, o->type);
+    wire91_confirm_select(&publisher);
+    struct consumer c = {.wire = wire91_open(o->uri)};
+    wire91_consume(&c.wire, queue, (uint16_t)o->prefetch);
     uint8_t *message = must_alloc(1024 + o->size), *end = put_amqp_publish(message, queue, o->size);
     uint64_t warmup = o->count / 10;
     struct samples samples = samples_of(o->count + warmup);
     for (uint64_t i = 0; i < samples.cap; i++)
         sample_add(&samples, round_trip(&publisher, &c, message, (size_t)(end - message), end - 1 - o->size));
-    amqp_delete(&publisher, queue);
-    amqp_close(&publisher);
-    amqp_close(&c.wire);
+    wire91_delete(&publisher, queue);
+    wire91_close(&publisher);
+    wire91_close(&c.wire);
     print_latency("floor", "round-trip", &samples, warmup);
     samples_free(&samples);
     free(message);

@@ -71,7 +71,7 @@ static bool receive_confirms(struct run *run)
     if (!wire_fill(run->wire, MSG_DONTWAIT))
         return false;
     struct amqp_frame frame;
-    while (amqp_take(run->wire, &frame)) {
+    while (wire91_take(run->wire, &frame)) {
         if (frame.method != BASIC_ACK)
             die("method %u.%u where confirms were due", frame.method >> 16, frame.method & 0xffff);
         const uint8_t *tag = frame.payload + AMQP_ARGUMENTS;
@@ -91,7 +91,7 @@ static void await_socket(struct run *run)
 static uint64_t publish_all(struct wire *w, const char *queue, const struct options *o)
 {
     struct run run = run_of(w, queue, o);
-    amqp_confirm_select(w);
+    wire91_confirm_select(w);
     uint64_t start = now_ns();
     while (run.confirmed < run.count) {
         bool sent = send_some(&run);
@@ -108,28 +108,28 @@ static uint64_t publish_all(struct wire *w, const char *queue, const struct opti
 void amqp_floor_publish(const struct options *o)
 {
     const char *queue = own_stream("floor");
-    struct wire w = amqp_open(o->uri);
-    amqp_declare(&w, queue, o->type);
+    struct wire w = wire91_open(o->uri);
+    wire91_declare(&w, queue, o->type);
     uint64_t ns = publish_all(&w, queue, o);
-    amqp_delete(&w, queue);
-    amqp_close(&w);
+    wire91_delete(&w, queue);
+    wire91_close(&w);
     print_rate("floor", "publish", "confirmed_per_second", o->size, o->count, ns);
 }
 
 void amqp_floor_fill(const struct options *o)
 {
-    struct wire w = amqp_open(o->uri);
-    amqp_declare(&w, given_queue(o), o->type);
+    struct wire w = wire91_open(o->uri);
+    wire91_declare(&w, given_queue(o), o->type);
     uint64_t ns = publish_all(&w, o->queue, o);
-    amqp_close(&w);
+    wire91_close(&w);
     print_rate("floor", "fill", "confirmed_per_second", o->size, o->count, ns);
 }
 
 void amqp_floor_delete(const struct options *o)
 {
-    struct wire w = amqp_open(o->uri);
-    uint32_t left = amqp_delete(&w, given_queue(o));
-    amqp_close(&w);
+    struct wire w = wire91_open(o->uri);
+    uint32_t left = wire91_delete(&w, given_queue(o));
+    wire91_close(&w);
     if (left > 0)
         die("%u messages of '%s' were not acknowledged", left, o->queue);
     printf("{\"side\": \"floor\", \"row\": \"delete\"}\n");

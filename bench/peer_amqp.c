@@ -44,10 +44,10 @@ static void lay_out_deliveries(struct peer *p, const char *consumer, const char 
     uint8_t *block = must_alloc(p->block * room), *at = block;
     for (uint64_t i = 0; i < p->block; i++) {
         uint8_t *begin = at;
-        at = put_short(amqp_begin_method(begin, p->consuming, BASIC_DELIVER), consumer);
+        at = put_short(wire91_begin_method(begin, p->consuming, BASIC_DELIVER), consumer);
         p->tag_at = (size_t)(at - begin);
         at = put_short(put_short(put8(put64(at, 0), 0), ""), queue);
-        at = put_content(amqp_end(begin, at), p->consuming, p->size);
+        at = put_content(wire91_end(begin, at), p->consuming, p->size);
     }
     p->deliveries = block;
     p->stride = (size_t)(at - block) / p->block;
@@ -159,7 +159,7 @@ static enum answer answer_to(const struct amqp_frame *frame)
 
 static void answer(struct peer *p, const struct amqp_frame *frame)
 {
-    uint8_t data[1024], *at = amqp_begin_method(data, frame->channel, frame->method + 1);
+    uint8_t data[1024], *at = wire91_begin_method(data, frame->channel, frame->method + 1);
     const uint8_t *arguments = frame->payload + AMQP_ARGUMENTS;
     switch (answer_to(frame)) {
     case NOTHING:
@@ -181,7 +181,7 @@ static void answer(struct peer *p, const struct amqp_frame *frame)
         at = put_short(at, arguments[0] == 0 ? "peer-made" : short_at(&arguments));
         break;
     }
-    at = amqp_end(data, at);
+    at = wire91_end(data, at);
     wire_write(p->wire, data, (size_t)(at - data));
 }
 
@@ -232,7 +232,7 @@ static void send_start(struct wire *w)
         "publisher_confirms",           "basic.nack",       "consumer_cancel_notify", "connection.blocked",
         "authentication_failure_close", "per_consumer_qos", "direct_reply_to",
     };
-    uint8_t data[1024], *properties = put8(put8(amqp_begin_method(data, 0, CONNECTION_START), 0), 9);
+    uint8_t data[1024], *properties = put8(put8(wire91_begin_method(data, 0, CONNECTION_START), 0), 9);
     uint8_t *at = put8(put_short(put32(properties, 0), "version"), 'S');
     at = put_long(at, "4.3.0", 5);
     uint8_t *table = put8(put_short(at, "capabilities"), 'F');
@@ -242,14 +242,14 @@ static void send_start(struct wire *w)
     put32(table, (uint32_t)(at - table - 4));
     put32(properties, (uint32_t)(at - properties - 4));
     at = put_long(put_long(at, "PLAIN", 5), "en_US", 5);
-    at = amqp_end(data, at);
+    at = wire91_end(data, at);
     wire_write(w, data, (size_t)(at - data));
 }
 
 static void send_tune(struct wire *w)
 {
-    uint8_t data[64], *at = amqp_begin_method(data, 0, CONNECTION_TUNE);
-    at = amqp_end(data, put16(put32(put16(at, CHANNEL_CAP - 1), FRAME_MAX), 0));
+    uint8_t data[64], *at = wire91_begin_method(data, 0, CONNECTION_TUNE);
+    at = wire91_end(data, put16(put32(put16(at, CHANNEL_CAP - 1), FRAME_MAX), 0));
     wire_write(w, data, (size_t)(at - data));
 }
 
@@ -260,7 +260,7 @@ static void shake_hands(struct wire *w)
             die("a client that greets with %zu bytes", w->end);
     w->start = 8;
     send_start(w);
-    amqp_expect(w, CONNECTION_START_OK);
+    wire91_expect(w, CONNECTION_START_OK);
     send_tune(w);
 }
 
@@ -271,7 +271,7 @@ static void serve(struct service *service, struct wire *wire)
     shake_hands(wire);
     do {
         struct amqp_frame frame;
-        while (amqp_take(wire, &frame))
+        while (wire91_take(wire, &frame))
             serve_frame(p, &frame);
         confirm(p);
     } while (wire_receive(wire));
