@@ -591,14 +591,16 @@ typedef struct coney_amqp_answer {
     char memory[1024];
 } coney_amqp_answer;
 
-/* Sends a method and waits for its answer, which *answer becomes; it may be NULL, else it must live until the call has ended.
+/* Sends a method and waits for its answer, which *answer becomes; it may be NULL, else it must live until the call has ended. The message that
+ * answers basic.get goes to on_method first. Methods go out in the order of the calls.
  * CONEY_EINVAL: no such method, fields that do not fit it, or one that has no answer (coney_amqp_channel_send).
  * CONEY_ETOOBIG: the answer's strings take more than its memory. */
 CONEY_API coney_status coney_amqp_channel_call(coney_amqp_channel *channel, const coney_amqp_method *method,
                                                coney_amqp_answer *answer, coney_call *call);
 
 /* Sends a method that has no answer: ack, nack, reject, or with `content` (NULL for none; its exchange and key are not looked at) publish.
- * It has left the process or will; nothing confirms it. CONEY_EINVAL, CONEY_ETOOBIG, CONEY_ELOST, CONEY_ECLOSED, CONEY_EFORKED, CONEY_ENOMEM. */
+ * It has left the process or will; nothing confirms it. CONEY_EAGAIN (4 MiB wait for the socket already, or it is not open yet), CONEY_EINVAL,
+ * CONEY_ETOOBIG, CONEY_ELOST, CONEY_ECLOSED, CONEY_EFORKED, CONEY_ENOMEM. */
 CONEY_API CONEY_MUST_CHECK coney_status coney_amqp_channel_send(coney_amqp_channel *channel, const coney_amqp_method *method,
                                                                 const coney_amqp_message *content);
 

@@ -126,23 +126,30 @@ static void run_deadline(struct timer *timer)
         answer(ctx, CONEY_ETIMEDOUT, 0, NULL, NULL, text);
 }
 
-bool channel_request(struct channel *channel, const struct amqp_method *method, int64_t deadline, channel_answer_fn answer,
-                     void *ctx)
+bool channel_expect(struct channel *channel, uint32_t id, int64_t deadline, channel_answer_fn answer, void *ctx)
 {
-    if (!is_live(channel))
-        return false;
-    struct request *request = malloc(sizeof *request);
+    struct request *request = is_live(channel) ? malloc(sizeof *request) : NULL;
     if (request == NULL)
         return false;
-    *request = (struct request){.timer.fire = run_deadline, .channel = channel, .answer = answer, .ctx = ctx, .id = method->id};
+    *request = (struct request){.timer.fire = run_deadline, .channel = channel, .answer = answer, .ctx = ctx, .id = id};
     list_init(&request->in_channel);
-    if (!loop_timer_set(env_of(channel)->loop, &request->timer, deadline) ||
-        !amqp_conn_send(channel->conn, channel->number, method)) {
+    if (!loop_timer_set(env_of(channel)->loop, &request->timer, deadline)) {
         free_request(request);
         return false;
     }
     list_append(&channel->requests, &request->in_channel);
     return true;
+}
+
+bool channel_request(struct channel *channel, const struct amqp_method *method, int64_t deadline, channel_answer_fn answer,
+                     void *ctx)
+{
+    if (!channel_expect(channel, method->id, deadline, answer, ctx))
+        return false;
+    if (amqp_conn_send(channel->conn, channel->number, method))
+        return true;
+    free_request(container_of(channel->requests.prev, struct request, in_channel));
+    return false;
 }
 
 void channel_forget(struct channel *channel, const void *ctx)

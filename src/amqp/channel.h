@@ -81,6 +81,9 @@ struct channel *channel_reuse(struct amqp_conn *conn, const struct channel_owner
 bool channel_request(struct channel *channel, const struct amqp_method *method, int64_t deadline, channel_answer_fn answer,
                      void *ctx);
 
+/* The same for a request that the caller writes to the link itself, right behind this. */
+bool channel_expect(struct channel *channel, uint32_t id, int64_t deadline, channel_answer_fn answer, void *ctx);
+
 /* No answer with this ctx will be handed over any more. */
 void channel_forget(struct channel *channel, const void *ctx);
 

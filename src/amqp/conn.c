@@ -38,9 +38,22 @@ static void send_bare(struct amqp_conn *conn, uint32_t id)
     link_write(conn->conn.link, frame, sizeof frame);
 }
 
+void amqp_conn_pump(struct amqp_conn *conn, struct amqp_pump *pump)
+{
+    list_append(&conn->pumps, &pump->in_conn);
+    link_want_write(conn->conn.link);
+}
+
+static void run_pumps(struct amqp_conn *conn)
+{
+    for (struct list *at = list_take(&conn->pumps); at != NULL; at = list_take(&conn->pumps))
+        loop_post(conn->conn.env->loop, &container_of(at, struct amqp_pump, in_conn)->task);
+}
+
 static size_t fill(void *ctx, struct iovec *slices, size_t cap)
 {
     struct amqp_conn *conn = ctx;
+    run_pumps(conn);
     return conn->blocked ? 0 : sender_link_fill(&conn->conn, slices, cap);
 }
 
@@ -281,6 +294,7 @@ static void init(struct conn *base)
     conn->payload_max = amqp_payload_max(AMQP_FRAME_MAX_DEFAULT);
     conn->number_next = 1;
     list_init(&conn->idle);
+    list_init(&conn->pumps);
     list_init(&conn->secrets);
 }
 
@@ -293,6 +307,7 @@ static void down(struct conn *base, coney_status status, const char *text)
     if (conn->blocked)
         counter_add(&amqp_of(base->env)->blocked, (uint64_t)-1);
     conn->blocked = false;
+    run_pumps(conn);
     secrets_fail(conn, status, text);
     for (size_t number = 1; number < conn->channel_cap; number++)
         if (conn->channels[number] != NULL)

@@ -16,6 +16,12 @@
 
 struct channel;
 
+/* Somebody who writes control bytes in portions, the next one when the last has been written. */
+struct amqp_pump {
+    struct list in_conn;
+    struct task task;
+};
+
 struct amqp_conn {
     struct conn conn;
     uint32_t payload_max;      /* of a frame that may arrive */
@@ -31,6 +37,7 @@ struct amqp_conn {
     unsigned pins;        /* exclusive queues and loans that live on it: it stays open without members */
     struct list idle;     /* open channels that nobody uses: loan.h */
     size_t idle_count;
+    struct list pumps;                   /* wait until the socket takes more */
     struct list secrets;                 /* update-secret without an answer: secret.h */
     struct credentials_wait credentials; /* the log-in waits for them */
 };
@@ -45,6 +52,9 @@ extern const struct conn_kind amqp_conn_kind;
 /* Sends a method on `channel` (0: the connection's own) that has no content, as control bytes. False: it has no form on the wire (a name over
  * 255 bytes, a frame over frame_max: C05), and nothing was sent. */
 bool amqp_conn_send(struct amqp_conn *conn, uint16_t channel, const struct amqp_method *method);
+
+/* Posts the pump's task when the socket can take more than there is to write now, or the connection is over. */
+void amqp_conn_pump(struct amqp_conn *conn, struct amqp_pump *pump);
 
 /* The connection cannot go on: the broker did what the protocol does not allow. `field` names what. */
 void amqp_conn_protocol_error(struct amqp_conn *conn, const char *field);
