@@ -64,7 +64,8 @@ static inline size_t amqp_delivery_extent(const uint8_t *at, size_t have, uint32
     if (left < AMQP_FRAME_BYTES || load64(body - 1) != ((uint64_t)(mark + (2u << 16)) << 32) + size)
         return 0;
     size_t all = (size_t)(body - at) + (size_t)size + AMQP_FRAME_BYTES;
-    return size <= left - AMQP_FRAME_BYTES && at[all - 1] == AMQP_END && all <= payload_max ? all : 0;
+    bool at_hand = size - 1 < left - AMQP_FRAME_BYTES; /* and not 0: an empty body has no frame */
+    return at_hand && at[all - 1] == AMQP_END && all <= payload_max ? all : 0;
 }
 
 static inline size_t amqp_content_extent(const uint8_t *at, size_t have, uint32_t payload_max, const char **field)

@@ -46,6 +46,7 @@ static void C02_an_empty_body_has_no_frame(void **state)
     (void)state;
     assert_extent(DELIVER HEADER("0000000000000000"), DELIVER_BYTES + HEADER_BYTES);
     assert_extent(DELIVER HEADER("0000000000000000") ACK, DELIVER_BYTES + HEADER_BYTES);
+    assert_extent(DELIVER HEADER("0000000000000000") "03 0001 00000000 ce", DELIVER_BYTES + HEADER_BYTES);
 }
 
 static void what_must_be_at_hand_grows_until_the_unit_is_there(void **state)

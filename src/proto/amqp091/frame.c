@@ -48,18 +48,14 @@ bool amqp_code_is_soft(uint16_t code)
 
 const char *amqp_head_fault(const uint8_t *head, uint32_t payload_max)
 {
-    uint16_t channel = load16(head + 1);
     uint32_t size = load32(head + 3);
     switch (head[0]) {
     case AMQP_FRAME_METHOD:
-        break;
     case AMQP_FRAME_HEADER:
     case AMQP_FRAME_BODY:
-        if (channel == 0)
-            return "content.channel";
         break;
     case AMQP_FRAME_HEARTBEAT:
-        if (channel != 0)
+        if (load16(head + 1) != 0)
             return "heartbeat.channel";
         if (size != 0)
             return "heartbeat.size";

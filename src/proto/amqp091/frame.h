@@ -159,7 +159,7 @@ static inline uint32_t amqp_payload_max(uint32_t frame_max)
  *   "frame.end"          the octet behind the payload is not 0xCE
  *   "heartbeat.channel"  a heartbeat on another channel than 0
  *   "heartbeat.size"     a heartbeat with a payload
- *   "content.channel"    a content header or body on channel 0 */
+ * Whether the channel is open is the caller's to know. */
 static inline size_t amqp_frame_size(const void *at, size_t have, uint32_t payload_max, const char **field);
 
 /* One whole frame, as amqp_frame_size measured it. */
