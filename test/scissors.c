@@ -186,6 +186,17 @@ void scissors_cut_after(struct scissors *scissors, bool to_client, uint64_t byte
     pthread_mutex_unlock(&scissors->mutex);
 }
 
+/* The other thread finds them at their end and closes them. */
+void scissors_cut_all(struct scissors *scissors)
+{
+    pthread_mutex_lock(&scissors->mutex);
+    for (size_t i = 0; i < PAIRS; i++)
+        for (size_t side = 0; side < 2; side++)
+            if (scissors->joints[i].fds[side] >= 0)
+                shutdown(scissors->joints[i].fds[side], SHUT_RDWR);
+    pthread_mutex_unlock(&scissors->mutex);
+}
+
 size_t scissors_cuts(struct scissors *scissors)
 {
     pthread_mutex_lock(&scissors->mutex);

@@ -29,6 +29,9 @@ void scissors_resolve(void *ctx, char *host, size_t host_cap, uint16_t *port);
 /* Counts bytes of this direction over all connections from here on; the one that carries the n-th is cut behind it. */
 void scissors_cut_after(struct scissors *scissors, bool to_client, uint64_t bytes);
 
+/* Ends every connection now. */
+void scissors_cut_all(struct scissors *scissors);
+
 /* How many cuts there were. */
 size_t scissors_cuts(struct scissors *scissors);
 
