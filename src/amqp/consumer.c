@@ -45,7 +45,7 @@ static void consuming(void *ctx, coney_status status, uint16_t code, const struc
     (void)code;
     (void)content;
     struct member *member = ctx;
-    struct coney_amqp_consumer *consumer = consumer_of(member);
+    struct coney_amqp_consumer *consumer = amqp_consumer_of(member);
     if (!has_answer(member, status, text))
         return;
     coney_bytes tag = answer->basic_consumer.consumer_tag;
@@ -61,7 +61,7 @@ static void consuming(void *ctx, coney_status status, uint16_t code, const struc
 
 static void declare(struct member *member)
 {
-    struct coney_amqp_consumer *consumer = consumer_of(member);
+    struct coney_amqp_consumer *consumer = amqp_consumer_of(member);
     const coney_amqp_consumer_options *options = &consumer->options;
     struct channel *channel = consumer->place.channel;
     const char *queue = topology_queue_name(amqp_of(member->env), member->name);
@@ -109,7 +109,7 @@ static void canceled(struct coney_amqp_consumer *consumer)
 static void on_method(void *ctx, const struct amqp_method *method)
 {
     if (method->id == AMQP_BASIC_CANCEL)
-        canceled(consumer_of(ctx));
+        canceled(amqp_consumer_of(ctx));
 }
 
 /* The one refusal that a consumer gets long after its fault. */
@@ -124,7 +124,7 @@ static void on_closed(void *ctx, coney_status status, uint16_t code, const char 
 
 static const struct channel_owner channel_owner = {
     .opened = place_opened,
-    .content = consumer_content,
+    .content = amqp_consumer_content,
     .method = on_method,
     .closed = on_closed,
 };
@@ -140,17 +140,17 @@ static void count_active(struct coney_amqp_consumer *consumer, bool is)
 
 static void active(struct member *member)
 {
-    count_active(consumer_of(member), true);
+    count_active(amqp_consumer_of(member), true);
 }
 
 /* What was acked before this is written if it still can be; what was not settled will come again. */
 static void lost(struct member *member)
 {
-    struct coney_amqp_consumer *consumer = consumer_of(member);
+    struct coney_amqp_consumer *consumer = amqp_consumer_of(member);
     coney_loop *loop = member->env->loop;
-    consumer_flush(consumer);
+    amqp_consumer_flush(consumer);
     set_subscribed(consumer, false);
-    consumer_drop_queue(consumer);
+    amqp_consumer_drop_queue(consumer);
     lock_acquire(&consumer->receiver.lock);
     ledger_start(&consumer->ledger);
     consumer->retries.count = 0;
@@ -160,7 +160,7 @@ static void lost(struct member *member)
     consumer->tags_before = 0;
     loop_timer_unset(loop, &consumer->flush_timer);
     loop_timer_unset(loop, &consumer->retry_timer);
-    consumer_read_on(consumer, true);
+    amqp_consumer_read_on(consumer, true);
     count_active(consumer, false);
     receiver_lost(&consumer->receiver);
 }
@@ -173,9 +173,9 @@ static void canceled_by_us(void *ctx, coney_status status, uint16_t code, const 
     (void)answer;
     (void)content;
     (void)text;
-    struct coney_amqp_consumer *consumer = consumer_of(ctx);
-    consumer_queue_open_run(consumer);
-    consumer_give_back(consumer);
+    struct coney_amqp_consumer *consumer = amqp_consumer_of(ctx);
+    amqp_consumer_queue_open_run(consumer);
+    amqp_consumer_give_back(consumer);
     receiver_unsubscribed(&consumer->receiver, CONEY_OK, true);
 }
 
@@ -186,8 +186,8 @@ static void unsubscribe(struct receiver *receiver)
     struct member *member = &receiver->member;
     struct amqp_method cancel = {.id = AMQP_BASIC_CANCEL,
                                  .basic_cancel.consumer_tag = coney_bytes_of(consumer->tag, consumer->tag_len)};
-    consumer_read_on(consumer, true);
-    consumer_flush(consumer);
+    amqp_consumer_read_on(consumer, true);
+    amqp_consumer_flush(consumer);
     if (member->state != MEMBER_ACTIVE ||
         !channel_request(consumer->place.channel, &cancel, call_limit(member), canceled_by_us, member))
         receiver_unsubscribed(receiver, CONEY_OK, member_is_known(member));
@@ -196,13 +196,13 @@ static void unsubscribe(struct receiver *receiver)
 static void drop(struct receiver *receiver)
 {
     struct coney_amqp_consumer *consumer = container_of(receiver, struct coney_amqp_consumer, receiver);
-    consumer_drop_queue(consumer);
-    consumer_drop_current(consumer);
+    amqp_consumer_drop_queue(consumer);
+    amqp_consumer_drop_current(consumer);
 }
 
 static void locate(struct member *member)
 {
-    struct coney_amqp_consumer *consumer = consumer_of(member);
+    struct coney_amqp_consumer *consumer = amqp_consumer_of(member);
     if (!consumer->counted)
         counter_add(&amqp_of(member->env)->consumers, 1);
     consumer->counted = true;
@@ -211,7 +211,7 @@ static void locate(struct member *member)
 
 static void dead(struct member *member)
 {
-    struct coney_amqp_consumer *consumer = consumer_of(member);
+    struct coney_amqp_consumer *consumer = amqp_consumer_of(member);
     if (consumer->counted)
         counter_add(&amqp_of(member->env)->consumers, (uint64_t)-1);
     consumer->counted = false;
@@ -220,7 +220,7 @@ static void dead(struct member *member)
 
 static void free_consumer(struct member *member)
 {
-    struct coney_amqp_consumer *consumer = consumer_of(member);
+    struct coney_amqp_consumer *consumer = amqp_consumer_of(member);
     free(consumer->queue);
     free(consumer->arguments);
     free((char *)(uintptr_t)consumer->options.tag);
@@ -231,7 +231,7 @@ static void free_consumer(struct member *member)
 
 static struct place *its_place(struct member *member)
 {
-    return &consumer_of(member)->place;
+    return &amqp_consumer_of(member)->place;
 }
 
 static const char *its_queue(struct member *member)
@@ -262,8 +262,8 @@ static const struct place_kind kind = {
 };
 
 static const struct receiver_kind receiver_kind = {
-    .run = consumer_run,
-    .task = consumer_task,
+    .run = amqp_consumer_run,
+    .task = amqp_consumer_task,
     .unsubscribe = unsubscribe,
     .drop = drop,
 };
@@ -278,7 +278,7 @@ static struct coney_amqp_consumer *consumer_new(struct env *env, const char *que
         op_refuse(call, CONEY_ENOMEM, "%s", coney_status_text(CONEY_ENOMEM));
         return NULL;
     }
-    if (consumer_options_take(consumer, options, call) != CONEY_OK)
+    if (amqp_consumer_options_take(consumer, options, call) != CONEY_OK)
         goto fail;
     struct receiver_options receiver_options = {
         .max_kept = (uint64_t)consumer->options.max_kept, .on_loop = options->on_loop, .paused = options->paused};
@@ -290,9 +290,9 @@ static struct coney_amqp_consumer *consumer_new(struct env *env, const char *que
     consumer->until_flush = consumer->options.ack_run;
     consumer->delivery.queue = consumer->receiver.member.name;
     consumer->delivery.consumer = consumer;
-    consumer->queue_task.run = consumer_queue_task;
-    consumer->flush_timer.fire = consumer_run_flush_timer;
-    consumer->retry_timer.fire = consumer_run_retry_timer;
+    consumer->queue_task.run = amqp_consumer_queue_task;
+    consumer->flush_timer.fire = amqp_consumer_run_flush_timer;
+    consumer->retry_timer.fire = amqp_consumer_run_retry_timer;
     return consumer;
 fail:
     free((char *)(uintptr_t)consumer->options.tag);
@@ -316,7 +316,7 @@ coney_amqp_consumer *coney_amqp_consumer_open_sized(coney_amqp *rabbit, const ch
     coney_amqp_consumer_options options = {0};
     if (env_check(env, call) != CONEY_OK ||
         options_copy(&options, sizeof options, user_options, options_size, call) != CONEY_OK ||
-        check_queue(queue, call) != CONEY_OK || consumer_options_check(&options, call) != CONEY_OK)
+        check_queue(queue, call) != CONEY_OK || amqp_consumer_options_check(&options, call) != CONEY_OK)
         return NULL;
     bool asynchronous = call != NULL && call->on_done != NULL;
     struct coney_amqp_consumer *consumer = consumer_new(env, queue, &options, asynchronous && options.keep_trying, call);
@@ -364,7 +364,7 @@ coney_status coney_amqp_consumer_get_stats(const coney_amqp_consumer *consumer, 
         .requeued = counter_get(&consumer->settled[LEDGER_REQUEUED]),
         .kept = kept,
         .kept_bytes = atomic_load(&consumer->receiver.kept_bytes),
-        .queued_bytes = consumer_queued_bytes(consumer),
+        .queued_bytes = amqp_consumer_queued_bytes(consumer),
         .stale = counter_get(&consumer->stale),
         .ack_frames = counter_get(&consumer->ack_frames),
         .reconnects = counter_get(&consumer->receiver.member.reconnects),

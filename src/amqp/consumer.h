@@ -80,54 +80,54 @@ struct coney_amqp_consumer {
     counter ack_frames;
 };
 
-static inline struct coney_amqp_consumer *consumer_of(struct member *member)
+static inline struct coney_amqp_consumer *amqp_consumer_of(struct member *member)
 {
     struct receiver *receiver = container_of(member, struct receiver, member);
     return container_of(receiver, struct coney_amqp_consumer, receiver);
 }
 
 /* consumer_options.c: CONEY_OK, or CONEY_EINVAL with a text in the call. */
-coney_status consumer_options_check(const coney_amqp_consumer_options *options, coney_call *call);
+coney_status amqp_consumer_options_check(const coney_amqp_consumer_options *options, coney_call *call);
 
 /* The same: copies the options, with their defaults, and encodes the arguments. CONEY_EINVAL, CONEY_ENOMEM. */
-coney_status consumer_options_take(struct coney_amqp_consumer *consumer, const coney_amqp_consumer_options *options,
-                                   coney_call *call);
+coney_status amqp_consumer_options_take(struct coney_amqp_consumer *consumer, const coney_amqp_consumer_options *options,
+                                        coney_call *call);
 
 /* deliver.c, on the loop: channel_owner.content; ctx is the member. */
-const char *consumer_content(void *ctx, struct block *block, const uint8_t *at, size_t len);
+const char *amqp_consumer_content(void *ctx, struct block *block, const uint8_t *at, size_t len);
 
 /* deliver.c, on the loop: queue_task, and for whoever needs everything in the queue now. */
-void consumer_queue_task(struct task *task);
-void consumer_queue_open_run(struct coney_amqp_consumer *consumer);
+void amqp_consumer_queue_task(struct task *task);
+void amqp_consumer_queue_open_run(struct coney_amqp_consumer *consumer);
 
 /* deliver.c, on the loop: what is queued is dropped. With the lane's run when nothing of the lane runs any more. */
-void consumer_drop_queue(struct coney_amqp_consumer *consumer);
-void consumer_drop_current(struct coney_amqp_consumer *consumer);
+void amqp_consumer_drop_queue(struct coney_amqp_consumer *consumer);
+void amqp_consumer_drop_current(struct coney_amqp_consumer *consumer);
 
 /* deliver.c: the run of the lane. */
-bool consumer_run(struct lane *lane);
+bool amqp_consumer_run(struct lane *lane);
 
 /* deliver.c: bytes received and not yet handed over. Any thread. */
-uint64_t consumer_queued_bytes(const struct coney_amqp_consumer *consumer);
+uint64_t amqp_consumer_queued_bytes(const struct coney_amqp_consumer *consumer);
 
 /* deliver.c, on the loop: reads the connection again if enough was handed over, or in any case. */
-void consumer_read_on(struct coney_amqp_consumer *consumer, bool anyway);
+void amqp_consumer_read_on(struct coney_amqp_consumer *consumer, bool anyway);
 
 /* consumer_settle.c, on the lane: the handler returned something else than CONEY_ACK for the message at hand. */
-void consumer_settle_at_hand(struct coney_amqp_consumer *consumer, coney_settle how);
+void amqp_consumer_settle_at_hand(struct coney_amqp_consumer *consumer, coney_settle how);
 
 /* consumer_settle.c, on the loop: receiver_kind.task. */
-void consumer_task(struct receiver *receiver);
+void amqp_consumer_task(struct receiver *receiver);
 
 /* consumer_settle.c, on the loop: writes what is due. Harmless without a place. */
-void consumer_flush(struct coney_amqp_consumer *consumer);
+void amqp_consumer_flush(struct coney_amqp_consumer *consumer);
 
 /* consumer_settle.c, on the loop: all that is in hand goes back: what waits for a retry, and what no handler had. Nothing of the lane runs. */
-void consumer_give_back(struct coney_amqp_consumer *consumer);
+void amqp_consumer_give_back(struct coney_amqp_consumer *consumer);
 
 /* consumer_settle.c, on the loop: the handler may be slow: what it has done is written from time to time. */
-void consumer_set_flush_timer(struct coney_amqp_consumer *consumer);
-void consumer_run_flush_timer(struct timer *timer);
-void consumer_run_retry_timer(struct timer *timer);
+void amqp_consumer_set_flush_timer(struct coney_amqp_consumer *consumer);
+void amqp_consumer_run_flush_timer(struct timer *timer);
+void amqp_consumer_run_retry_timer(struct timer *timer);
 
 #endif

@@ -10,7 +10,7 @@
 #define DEFAULT_BYTES (64 * CONEY_MIB)
 #define RUN_WITHOUT_PREFETCH 256 /* acks gathered when nothing bounds what the broker sends */
 
-coney_status consumer_options_check(const coney_amqp_consumer_options *options, coney_call *call)
+coney_status amqp_consumer_options_check(const coney_amqp_consumer_options *options, coney_call *call)
 {
     if (reserved_check(options->reserved, sizeof options->reserved) != CONEY_OK)
         return op_refuse(call, CONEY_EINVAL, RESERVED_TEXT);
@@ -88,8 +88,8 @@ static coney_status encode_arguments(struct coney_amqp_consumer *consumer, const
     return status;
 }
 
-coney_status consumer_options_take(struct coney_amqp_consumer *consumer, const coney_amqp_consumer_options *options,
-                                   coney_call *call)
+coney_status amqp_consumer_options_take(struct coney_amqp_consumer *consumer, const coney_amqp_consumer_options *options,
+                                        coney_call *call)
 {
     consumer->options = *options;
     consumer->options.arguments = NULL;

@@ -56,7 +56,7 @@ static counter *count_of(struct coney_amqp_consumer *consumer, coney_status note
     return noted == CONEY_OK ? &consumer->settled[mark_of(how)] : &consumer->stale;
 }
 
-void consumer_settle_at_hand(struct coney_amqp_consumer *consumer, coney_settle how)
+void amqp_consumer_settle_at_hand(struct coney_amqp_consumer *consumer, coney_settle how)
 {
     struct member *member = &consumer->receiver.member;
     if (consumer->kept_now == consumer->current.number + 1)
@@ -174,7 +174,7 @@ static void tell(struct coney_amqp_consumer *consumer, size_t (*take)(struct led
     }
 }
 
-void consumer_flush(struct coney_amqp_consumer *consumer)
+void amqp_consumer_flush(struct coney_amqp_consumer *consumer)
 {
     tell(consumer, ledger_take);
 }
@@ -189,10 +189,10 @@ static void requeue_due(struct coney_amqp_consumer *consumer, int64_t now)
     lock_release(&consumer->receiver.lock);
 }
 
-void consumer_give_back(struct coney_amqp_consumer *consumer)
+void amqp_consumer_give_back(struct coney_amqp_consumer *consumer)
 {
     requeue_due(consumer, INT64_MAX);
-    consumer_flush(consumer);
+    amqp_consumer_flush(consumer);
     tell(consumer, ledger_take_unhandled);
 }
 
@@ -206,15 +206,15 @@ static void set_retry_timer(struct coney_amqp_consumer *consumer)
     loop_timer_set(consumer->receiver.member.env->loop, &consumer->retry_timer, next);
 }
 
-void consumer_run_retry_timer(struct timer *timer)
+void amqp_consumer_run_retry_timer(struct timer *timer)
 {
     struct coney_amqp_consumer *consumer = container_of(timer, struct coney_amqp_consumer, retry_timer);
     requeue_due(consumer, time_now());
-    consumer_flush(consumer);
+    amqp_consumer_flush(consumer);
     set_retry_timer(consumer);
 }
 
-void consumer_set_flush_timer(struct coney_amqp_consumer *consumer)
+void amqp_consumer_set_flush_timer(struct coney_amqp_consumer *consumer)
 {
     struct receiver *receiver = &consumer->receiver;
     bool busy = consumer->next_number > atomic_load_explicit(&consumer->done, memory_order_relaxed);
@@ -222,11 +222,11 @@ void consumer_set_flush_timer(struct coney_amqp_consumer *consumer)
         loop_timer_set(receiver->member.env->loop, &consumer->flush_timer, time_after(time_now(), FLUSH_INTERVAL));
 }
 
-void consumer_run_flush_timer(struct timer *timer)
+void amqp_consumer_run_flush_timer(struct timer *timer)
 {
     struct coney_amqp_consumer *consumer = container_of(timer, struct coney_amqp_consumer, flush_timer);
-    consumer_flush(consumer);
-    consumer_set_flush_timer(consumer);
+    amqp_consumer_flush(consumer);
+    amqp_consumer_set_flush_timer(consumer);
 }
 
 static void tell_void(struct coney_amqp_consumer *consumer)
@@ -245,12 +245,12 @@ static void tell_void(struct coney_amqp_consumer *consumer)
               (unsigned long long)count, member->name);
 }
 
-void consumer_task(struct receiver *receiver)
+void amqp_consumer_task(struct receiver *receiver)
 {
     struct coney_amqp_consumer *consumer = container_of(receiver, struct coney_amqp_consumer, receiver);
-    consumer_flush(consumer);
+    amqp_consumer_flush(consumer);
     set_retry_timer(consumer);
-    consumer_set_flush_timer(consumer);
-    consumer_read_on(consumer, false);
+    amqp_consumer_set_flush_timer(consumer);
+    amqp_consumer_read_on(consumer, false);
     tell_void(consumer);
 }

@@ -7,7 +7,7 @@
 
 /* As much is queued as may be: the connection waits --------------------------------------------------------------------- */
 
-uint64_t consumer_queued_bytes(const struct coney_amqp_consumer *consumer)
+uint64_t amqp_consumer_queued_bytes(const struct coney_amqp_consumer *consumer)
 {
     uint64_t handed = counter_get(&consumer->handed_bytes); /* first: it never passes what was received */
     return counter_get(&consumer->received_bytes) - handed;
@@ -17,16 +17,16 @@ uint64_t consumer_queued_bytes(const struct coney_amqp_consumer *consumer)
 static bool is_held_up(const struct conn *conn)
 {
     for (struct list *at = conn->members.next; at != &conn->members; at = at->next)
-        if (atomic_load(&consumer_of(container_of(at, struct member, in_conn))->full))
+        if (atomic_load(&amqp_consumer_of(container_of(at, struct member, in_conn))->full))
             return true;
     return false;
 }
 
-void consumer_read_on(struct coney_amqp_consumer *consumer, bool anyway)
+void amqp_consumer_read_on(struct coney_amqp_consumer *consumer, bool anyway)
 {
     struct conn *conn = consumer->receiver.member.conn;
     uint64_t most = (uint64_t)consumer->options.max_queued;
-    if (!atomic_load(&consumer->full) || (!anyway && consumer_queued_bytes(consumer) > most / 2))
+    if (!atomic_load(&consumer->full) || (!anyway && amqp_consumer_queued_bytes(consumer) > most / 2))
         return;
     atomic_store(&consumer->full, false);
     if (conn != NULL && !is_held_up(conn))
@@ -36,11 +36,11 @@ void consumer_read_on(struct coney_amqp_consumer *consumer, bool anyway)
 static void hold_up_if_full(struct coney_amqp_consumer *consumer)
 {
     struct conn *conn = consumer->receiver.member.conn;
-    if (conn == NULL || consumer_queued_bytes(consumer) <= (uint64_t)consumer->options.max_queued)
+    if (conn == NULL || amqp_consumer_queued_bytes(consumer) <= (uint64_t)consumer->options.max_queued)
         return;
     atomic_store(&consumer->full, true);
     link_pause_reading(conn->link, true);
-    consumer_read_on(consumer, false); /* the lane may have handed it over before it could see `full` */
+    amqp_consumer_read_on(consumer, false); /* the lane may have handed it over before it could see `full` */
 }
 
 /* Arrival: on the loop ---------------------------------------------------------------------------------------------- */
@@ -79,7 +79,7 @@ static void drop_open_run(struct coney_amqp_consumer *consumer)
     consumer->open_run = (struct run){0};
 }
 
-void consumer_queue_open_run(struct coney_amqp_consumer *consumer)
+void amqp_consumer_queue_open_run(struct coney_amqp_consumer *consumer)
 {
     struct run *run = &consumer->open_run;
     if (run->block == NULL)
@@ -99,22 +99,22 @@ void consumer_queue_open_run(struct coney_amqp_consumer *consumer)
 }
 
 /* It holds a reference of the consumer: the deferred task cannot be taken back. */
-void consumer_queue_task(struct task *task)
+void amqp_consumer_queue_task(struct task *task)
 {
     struct coney_amqp_consumer *consumer = container_of(task, struct coney_amqp_consumer, queue_task);
     struct member *member = &consumer->receiver.member;
-    consumer_queue_open_run(consumer);
+    amqp_consumer_queue_open_run(consumer);
     if (consumer->no_memory && member_is_known(member))
         member_failed(member, CONEY_ENOMEM, 0, coney_status_text(CONEY_ENOMEM), true);
     consumer->no_memory = false;
-    consumer_set_flush_timer(consumer);
+    amqp_consumer_set_flush_timer(consumer);
     member_unref(member);
 }
 
 static void begin_run(struct coney_amqp_consumer *consumer, struct block *block, const uint8_t *at, size_t len)
 {
     struct member *member = &consumer->receiver.member;
-    consumer_queue_open_run(consumer);
+    amqp_consumer_queue_open_run(consumer);
     consumer->open_run = (struct run){.block = block_ref(block), .at = at, .end = at + len, .number = consumer->next_number};
     if (!atomic_load_explicit(&consumer->queue_task.posted, memory_order_relaxed)) {
         member_ref(member);
@@ -135,9 +135,9 @@ static bool begin_tags(struct coney_amqp_consumer *consumer, uint64_t tag)
     return first;
 }
 
-const char *consumer_content(void *ctx, struct block *block, const uint8_t *at, size_t len)
+const char *amqp_consumer_content(void *ctx, struct block *block, const uint8_t *at, size_t len)
 {
-    struct coney_amqp_consumer *consumer = consumer_of(ctx);
+    struct coney_amqp_consumer *consumer = amqp_consumer_of(ctx);
     if (load32(at + AMQP_HEAD_BYTES) != AMQP_BASIC_DELIVER)
         return "nothing was published there";
     struct amqp_basic_deliver deliver;
@@ -156,7 +156,7 @@ const char *consumer_content(void *ctx, struct block *block, const uint8_t *at, 
     return NULL;
 }
 
-void consumer_drop_queue(struct coney_amqp_consumer *consumer)
+void amqp_consumer_drop_queue(struct coney_amqp_consumer *consumer)
 {
     uint64_t bytes = 0;
     drop_open_run(consumer);
@@ -219,7 +219,7 @@ static void wake_loop(struct coney_amqp_consumer *consumer)
     loop_post(consumer->receiver.member.env->loop, &consumer->receiver.task);
 }
 
-void consumer_drop_current(struct coney_amqp_consumer *consumer)
+void amqp_consumer_drop_current(struct coney_amqp_consumer *consumer)
 {
     struct run *run = &consumer->current;
     if (run->block == NULL)
@@ -250,7 +250,7 @@ static __attribute__((noinline)) bool hand_over(struct coney_amqp_consumer *cons
         bytes += delivery->body.len;
         if (__builtin_expect(how != CONEY_ACK, 0)) {
             otherwise++;
-            consumer_settle_at_hand(consumer, how);
+            amqp_consumer_settle_at_hand(consumer, how);
             go_on = !receiver_keeps_too_much(&consumer->receiver);
         }
         run->at += size;
@@ -264,16 +264,16 @@ static __attribute__((noinline)) bool hand_over(struct coney_amqp_consumer *cons
     counter_add(&consumer->bytes, bytes);
     counter_add(&consumer->handed_bytes, (uint64_t)(run->at - began));
     if (run->at == run->end || is_stale(consumer, run->number))
-        consumer_drop_current(consumer);
+        amqp_consumer_drop_current(consumer);
     return go_on;
 }
 
 static bool may_read_on(const struct coney_amqp_consumer *consumer)
 {
-    return atomic_load(&consumer->full) && consumer_queued_bytes(consumer) <= (uint64_t)consumer->options.max_queued / 2;
+    return atomic_load(&consumer->full) && amqp_consumer_queued_bytes(consumer) <= (uint64_t)consumer->options.max_queued / 2;
 }
 
-bool consumer_run(struct lane *lane)
+bool amqp_consumer_run(struct lane *lane)
 {
     struct receiver *receiver = container_of(lane, struct receiver, lane);
     struct coney_amqp_consumer *consumer = container_of(receiver, struct coney_amqp_consumer, receiver);
