@@ -1,0 +1,749 @@
+/* An AMQP environment on a real node: log-ins and refusals, what the broker shows of a connection, secrets, raw channels, the end. */
+#define _GNU_SOURCE
+#include "amqp_scene.h"
+#include "scene.h"
+
+static struct node node;
+
+static coney_amqp *opened(const char *uri, const coney_amqp_options *options)
+{
+    coney_call call = {0};
+    coney_amqp *rabbit = coney_amqp_open(uri, options, &call);
+    if (rabbit == NULL)
+        fail_msg("%s did not open: %s: %s", uri, coney_status_name(call.status), call.text);
+    return rabbit;
+}
+
+static coney_amqp_stats stats_of(const coney_amqp *rabbit)
+{
+    coney_amqp_stats stats;
+    assert_int_equal(coney_amqp_get_stats(rabbit, &stats), CONEY_OK);
+    return stats;
+}
+
+/* "amqp://USERINFO127.0.0.1:PORT/REST" */
+static const char *uri_of(const char *userinfo, const char *rest)
+{
+    static char uri[400];
+    snprintf(uri, sizeof uri, "amqp://%s127.0.0.1:%u%s", userinfo, (unsigned)node.amqp_port, rest);
+    return uri;
+}
+
+static void refused_at_open(const char *uri, const coney_amqp_options *options, coney_status status, uint32_t code,
+                            const char *says)
+{
+    coney_call call = {0};
+    coney_amqp *rabbit = coney_amqp_open(uri, options, &call);
+    assert_null(rabbit);
+    if (call.status != status)
+        fail_msg("%s: %s instead of %s: %s", uri, coney_status_name(call.status), coney_status_name(status), call.text);
+    assert_int_equal(call.code, code);
+    assert_says(call.text, says);
+}
+
+/* Log-in ---------------------------------------------------------------------------------------------------------- */
+
+static void an_environment_opens_with_one_connection_and_closes(void **state)
+{
+    (void)state;
+    struct events events = {0};
+    coney_amqp_options options = {.on_event = events_add, .event_ctx = &events};
+    coney_amqp *rabbit = opened(amqp_uri(node.amqp_port), &options);
+    assert_int_equal(stats_of(rabbit).connections, 1);
+    assert_true(stats_of(rabbit).bytes_in > 0);
+    assert_int_equal(coney_amqp_close(&rabbit, NULL), CONEY_OK);
+    assert_null(rabbit);
+    assert_int_equal(events_count(&events, CONEY_EVENT_CONNECTED), 1);
+    assert_int_equal(events_count(&events, CONEY_EVENT_DISCONNECTED), 0);
+    events_free(&events);
+}
+
+struct spoken {
+    struct monitor monitor;
+    char text[20000];
+};
+
+static void listen(void *ctx, coney_log_level level, const char *text)
+{
+    struct spoken *spoken = ctx;
+    (void)level;
+    monitor_lock(&spoken->monitor);
+    size_t len = strlen(spoken->text);
+    snprintf(spoken->text + len, sizeof spoken->text - len, "%s\n", text);
+    monitor_unlock(&spoken->monitor);
+}
+
+static void D12_a_wrong_password_is_told_at_open_and_stands_in_no_text(void **state)
+{
+    (void)state;
+    struct spoken spoken = {0};
+    struct events events = {0};
+    coney_amqp_options options = {
+        .on_log = listen, .log_ctx = &spoken, .log_level = CONEY_LOG_DEBUG, .on_event = events_add, .event_ctx = &events};
+    coney_call call = {0};
+    coney_amqp *rabbit = coney_amqp_open(uri_of("guest:open-sesame@", ""), &options, &call);
+    assert_null(rabbit);
+    assert_int_equal(call.status, CONEY_EAUTH);
+    assert_int_equal(call.code, 403);
+    assert_says(call.text, "'guest'");
+    assert_says(call.text, "password");
+    assert_null(strstr(call.text, "open-sesame"));
+    assert_null(strstr(spoken.text, "open-sesame"));
+    assert_false(events_say(&events, "open-sesame"));
+    monitor_free(&spoken.monitor);
+    events_free(&events);
+}
+
+static void D06_an_unknown_or_empty_virtual_host_is_told_at_open_with_the_brokers_words(void **state)
+{
+    (void)state;
+    refused_at_open(uri_of("", "/nowhere"), NULL, CONEY_EVHOST, 530, "vhost nowhere not found");
+    refused_at_open(uri_of("", "/"), NULL, CONEY_EVHOST, 530, "virtual host ''");
+}
+
+static void D08_a_closed_port_fails_at_once(void **state)
+{
+    (void)state;
+    int64_t began = now_ms();
+    refused_at_open("amqp://127.0.0.1:1", NULL, CONEY_ECONNECT, 0, "connection refused");
+    assert_true(now_ms() - began < scaled_ms(2000));
+}
+
+static void the_stream_port_is_told_from_the_right_one(void **state)
+{
+    (void)state;
+    refused_at_open(amqp_uri(node.stream_port), NULL, CONEY_ELOST, 0, "right port");
+}
+
+static void D10_every_mechanism_that_the_broker_offers_logs_in_and_others_are_refused_before(void **state)
+{
+    (void)state;
+    coney_amqp *rabbit = opened(uri_of("", "?auth_mechanism=plain"), NULL);
+    coney_amqp_close(&rabbit, NULL);
+    rabbit = opened(amqp_uri(node.amqp_port), &(coney_amqp_options){.mechanism = "AMQPLAIN"});
+    coney_amqp_close(&rabbit, NULL);
+    refused_at_open(uri_of("guest:wrong@", "?auth_mechanism=AMQPLAIN"), NULL, CONEY_EAUTH, 403, "password");
+    refused_at_open(amqp_uri(node.amqp_port), &(coney_amqp_options){.mechanism = "EXTERNAL"}, CONEY_EAUTH, 0,
+                    "does not offer the SASL mechanism EXTERNAL");
+    refused_at_open(amqp_uri(node.amqp_port), &(coney_amqp_options){.mechanism = "PLAINX"}, CONEY_EINVAL, 0, "'PLAINX'");
+}
+
+static void options_that_cannot_be_are_refused_before_anything_is_dialled(void **state)
+{
+    (void)state;
+    const char *closed = "amqp://127.0.0.1:1";
+    refused_at_open(closed, &(coney_amqp_options){.frame_max = 4095}, CONEY_EINVAL, 0, "frame_max");
+    refused_at_open(closed, &(coney_amqp_options){.channel_max = 65536}, CONEY_EINVAL, 0, "channel_max");
+    refused_at_open(closed, &(coney_amqp_options){.max_message = -1}, CONEY_EINVAL, 0, "max_message");
+    refused_at_open(closed, &(coney_amqp_options){.heartbeat = -2}, CONEY_EINVAL, 0, "heartbeat");
+    refused_at_open("amqp://127.0.0.1:1?colour=red", NULL, CONEY_EINVAL, 0, "'colour'");
+}
+
+static void the_addresses_are_tried_in_turn(void **state)
+{
+    (void)state;
+    char uri[200];
+    struct events events = {0};
+    coney_amqp_options options = {.on_event = events_add, .event_ctx = &events};
+    snprintf(uri, sizeof uri, "amqp://127.0.0.1:1,127.0.0.1:%u", (unsigned)node.amqp_port);
+    coney_amqp *rabbit = opened(uri, &options);
+    assert_int_equal(events_count(&events, CONEY_EVENT_CONNECT_FAILED), 1);
+    coney_amqp_close(&rabbit, NULL);
+    events_free(&events);
+}
+
+static void client_properties_that_no_broker_takes_before_the_login_are_refused(void **state)
+{
+    (void)state;
+    static char long_text[9000];
+    memset(long_text, 'x', sizeof long_text);
+    const coney_field property = {CONEY_STR("note"), coney_value_string(coney_bytes_of(long_text, sizeof long_text))};
+    refused_at_open(amqp_uri(node.amqp_port), &(coney_amqp_options){.client_properties = &property, .client_property_count = 1},
+                    CONEY_EINVAL, 0, "shorten");
+}
+
+static void the_broker_shows_the_connections_name_its_purpose_and_properties(void **state)
+{
+    (void)state;
+    char name[80];
+    fresh_name(name, sizeof name, "shown");
+    const coney_field property = {CONEY_STR("team"), coney_value_string(CONEY_STR("blue"))};
+    coney_amqp_options options = {.name = name, .client_properties = &property, .client_property_count = 1};
+    coney_amqp *rabbit = opened(amqp_uri(node.amqp_port), &options);
+    char *shown = node_ctl(&node, "-q list_connections client_properties | grep '%s'", name);
+    assert_says(shown, "-control");
+    assert_says(shown, "\"blue\"");
+    assert_says(shown, "\"coney\"");
+    assert_says(shown, "consumer_cancel_notify");
+    free(shown);
+    coney_amqp_close(&rabbit, NULL);
+}
+
+/* What the broker took for the heartbeat. */
+static void assert_heartbeat(const char *rest, const char *seconds)
+{
+    char name[80];
+    char expected[100];
+    fresh_name(name, sizeof name, "beat");
+    coney_amqp *rabbit = opened(uri_of("", rest), &(coney_amqp_options){.name = name});
+    char *shown = node_ctl(&node, "-q list_connections timeout client_properties | grep '%s'", name);
+    snprintf(expected, sizeof expected, "%s\t", seconds);
+    assert_memory_equal(shown, expected, strlen(expected));
+    free(shown);
+    coney_amqp_close(&rabbit, NULL);
+}
+
+static void K01_a_heartbeat_may_be_the_brokers_shorter_or_off(void **state)
+{
+    (void)state;
+    assert_heartbeat("", "60");
+    assert_heartbeat("?heartbeat=7", "7");
+    assert_heartbeat("?heartbeat=0", "0");
+}
+
+static void a_quiet_connection_is_kept_alive_by_heartbeats(void **state)
+{
+    (void)state;
+    struct events events = {0};
+    coney_amqp_options options = {.on_event = events_add, .event_ctx = &events, .heartbeat = CONEY_SECOND};
+    coney_amqp *rabbit = opened(amqp_uri(node.amqp_port), &options);
+    assert_false(events_reach(&events, CONEY_EVENT_DISCONNECTED, 1, 4000));
+    assert_int_equal(stats_of(rabbit).connections, 1);
+    coney_amqp_close(&rabbit, NULL);
+    events_free(&events);
+}
+
+/* Secrets --------------------------------------------------------------------------------------------------------- */
+
+static void a_new_secret_reaches_every_open_connection(void **state)
+{
+    (void)state;
+    struct amqp_scene scene;
+    amqp_scene_up(&scene, &node);
+    coney_amqp_publisher *publisher = amqp_scene_publisher(&scene, NULL, NULL);
+    coney_call call = {0};
+    uint64_t connections = stats_of(scene.rabbit).connections;
+    assert_true(connections >= 2);
+    assert_int_equal(coney_amqp_update_secret(scene.rabbit, "guest", &call), CONEY_OK);
+    assert_int_equal(events_count(&scene.events, CONEY_EVENT_SECRET_RENEWED), connections);
+    amqp_publisher_close(&publisher);
+    amqp_scene_down(&scene);
+}
+
+struct callback {
+    struct monitor monitor;
+    size_t asked;
+    const char *password;
+    coney_status status;
+    int64_t valid_for;
+};
+
+static coney_status answer(void *ctx, coney_credentials *credentials)
+{
+    struct callback *callback = ctx;
+    monitor_lock(&callback->monitor);
+    callback->asked++;
+    credentials->user = "guest";
+    credentials->password = callback->password;
+    credentials->valid_for = callback->valid_for;
+    coney_status status = callback->status;
+    monitor_unlock(&callback->monitor);
+    return status;
+}
+
+static void credentials_are_asked_once_and_renewed_before_they_expire(void **state)
+{
+    (void)state;
+    struct callback callback = {.password = "guest", .valid_for = 500 * CONEY_MILLISECOND};
+    struct events events = {0};
+    coney_amqp_options options = {
+        .on_event = events_add, .event_ctx = &events, .credentials = answer, .credentials_ctx = &callback};
+    coney_amqp *rabbit = opened(uri_of("nobody:nothing@", ""), &options);
+    coney_call call = {0};
+    assert_int_equal(callback.asked, 1);
+    assert_int_equal(coney_amqp_update_secret(rabbit, "x", &call), CONEY_EINVAL);
+    events_wait(&events, CONEY_EVENT_SECRET_RENEWED, 1);
+    assert_true(callback.asked >= 3);
+    coney_amqp_close(&rabbit, NULL);
+    monitor_free(&callback.monitor);
+    events_free(&events);
+}
+
+static void a_callback_that_fails_to_renew_is_asked_again(void **state)
+{
+    (void)state;
+    struct callback callback = {.password = "guest", .valid_for = 300 * CONEY_MILLISECOND};
+    struct events events = {0};
+    coney_amqp_options options = {.on_event = events_add,
+                                  .event_ctx = &events,
+                                  .credentials = answer,
+                                  .credentials_ctx = &callback,
+                                  .recovery_delay = 20 * CONEY_MILLISECOND};
+    coney_amqp *rabbit = opened(amqp_uri(node.amqp_port), &options);
+    monitor_lock(&callback.monitor);
+    callback.status = CONEY_EUNAVAILABLE;
+    monitor_unlock(&callback.monitor);
+    struct event refused = events_wait(&events, CONEY_EVENT_SECRET_REFUSED, 1);
+    assert_int_equal(refused.status, CONEY_EUNAVAILABLE);
+    monitor_lock(&callback.monitor);
+    callback.status = CONEY_OK;
+    monitor_unlock(&callback.monitor);
+    events_wait(&events, CONEY_EVENT_SECRET_RENEWED, 0);
+    coney_amqp_close(&rabbit, NULL);
+    monitor_free(&callback.monitor);
+    events_free(&events);
+}
+
+static void what_a_credentials_callback_answers_fails_the_open(void **state)
+{
+    (void)state;
+    struct callback callback = {.status = CONEY_EUNAVAILABLE};
+    coney_amqp_options options = {.credentials = answer, .credentials_ctx = &callback};
+    refused_at_open(amqp_uri(node.amqp_port), &options, CONEY_EUNAVAILABLE, 0, "credentials callback");
+    callback.status = CONEY_OK;
+    callback.password = "wrong";
+    refused_at_open(amqp_uri(node.amqp_port), &options, CONEY_EAUTH, 403, "'guest'");
+    monitor_free(&callback.monitor);
+}
+
+/* Raw channels ---------------------------------------------------------------------------------------------------- */
+
+struct heard {
+    struct monitor monitor;
+    size_t methods;
+    uint16_t last_method;
+    char body[40];
+    size_t closed;
+    coney_status status;
+    uint32_t code;
+};
+
+static void on_method(void *ctx, const coney_amqp_method *method, const coney_amqp_delivery *content)
+{
+    struct heard *heard = ctx;
+    monitor_lock(&heard->monitor);
+    heard->methods++;
+    heard->last_method = method->method_id;
+    if (content != NULL)
+        snprintf(heard->body, sizeof heard->body, "%.*s", (int)content->body.len, (const char *)content->body.data);
+    monitor_broadcast(&heard->monitor);
+    monitor_unlock(&heard->monitor);
+}
+
+static void on_closed(void *ctx, coney_status status, uint32_t code, const char *text)
+{
+    struct heard *heard = ctx;
+    (void)text;
+    monitor_lock(&heard->monitor);
+    heard->closed++;
+    heard->status = status;
+    heard->code = code;
+    monitor_broadcast(&heard->monitor);
+    monitor_unlock(&heard->monitor);
+}
+
+static void wait_for_method(struct heard *heard, uint16_t method)
+{
+    int64_t until = now_ms() + SUPPORT_PATIENCE;
+    monitor_lock(&heard->monitor);
+    while (heard->last_method != method && monitor_wait(&heard->monitor, until))
+        continue;
+    monitor_unlock(&heard->monitor);
+    assert_int_equal(heard->last_method, method);
+}
+
+static void wait_for_close(struct heard *heard)
+{
+    int64_t until = now_ms() + SUPPORT_PATIENCE;
+    monitor_lock(&heard->monitor);
+    while (heard->closed == 0 && monitor_wait(&heard->monitor, until))
+        continue;
+    monitor_unlock(&heard->monitor);
+    assert_int_equal(heard->closed, 1);
+}
+
+static coney_amqp_channel *channel_of(coney_amqp *rabbit, struct heard *heard)
+{
+    coney_call call = {0};
+    coney_amqp_channel_options options = {.on_method = on_method, .on_closed = on_closed, .ctx = heard};
+    coney_amqp_channel *channel = coney_amqp_channel_open(rabbit, heard != NULL ? &options : NULL, &call);
+    if (channel == NULL)
+        fail_msg("no channel: %s", call.text);
+    return channel;
+}
+
+#define ROW(class, method, ...)                                                                                                \
+    &(const coney_amqp_method)                                                                                                 \
+    {                                                                                                                          \
+        class, method, sizeof((coney_value[]){__VA_ARGS__}) / sizeof(coney_value), (const coney_value[])                       \
+        {                                                                                                                      \
+            __VA_ARGS__                                                                                                        \
+        }                                                                                                                      \
+    }
+#define NOTHING coney_value_null()
+#define TEXT(text) coney_value_string(coney_bytes_str(text))
+#define YES coney_value_bool(true)
+
+/* queue.declare, exclusive. */
+static coney_status declare(coney_amqp_channel *channel, const char *queue, bool passive, coney_amqp_answer *said,
+                            coney_call *call)
+{
+    return coney_amqp_channel_call(channel,
+                                   ROW(50, 10, NOTHING, TEXT(queue), coney_value_bool(passive), NOTHING,
+                                       coney_value_bool(!passive), NOTHING, NOTHING, NOTHING),
+                                   said, call);
+}
+
+static void a_raw_channel_declares_publishes_consumes_and_gets(void **state)
+{
+    (void)state;
+    struct heard heard = {0};
+    coney_amqp *rabbit = opened(amqp_uri(node.amqp_port), NULL);
+    coney_amqp_channel *channel = channel_of(rabbit, &heard);
+    coney_amqp_answer said;
+    coney_call call = {0};
+    if (declare(channel, "", false, &said, &call) != CONEY_OK)
+        fail_msg("%s", call.text);
+    assert_int_equal(said.method.class_id, 50);
+    assert_int_equal(said.method.method_id, 11);
+    char queue[256];
+    coney_bytes named = said.method.fields[0].as.bytes;
+    snprintf(queue, sizeof queue, "%.*s", (int)named.len, (const char *)named.data);
+    assert_says(queue, "amq.gen");
+
+    const coney_amqp_message message = {.body = CONEY_STR("by hand"), .content_type = CONEY_STR("text/plain")};
+    assert_int_equal(coney_amqp_channel_send(channel, ROW(60, 40, NOTHING, TEXT(""), TEXT(queue), NOTHING, NOTHING), &message),
+                     CONEY_OK);
+    assert_int_equal(coney_amqp_channel_call(channel, ROW(60, 70, NOTHING, TEXT(queue), NOTHING), &said, &call), CONEY_OK);
+    assert_int_equal(said.method.method_id, 71);
+    assert_int_equal(heard.last_method, 71);
+    assert_string_equal(heard.body, "by hand");
+    assert_int_equal(coney_amqp_channel_send(channel, ROW(60, 80, said.method.fields[0], NOTHING), NULL), CONEY_OK);
+    assert_int_equal(coney_amqp_channel_call(channel, ROW(60, 70, NOTHING, TEXT(queue), NOTHING), &said, &call), CONEY_OK);
+    assert_int_equal(said.method.method_id, 72);
+
+    assert_int_equal(
+        coney_amqp_channel_call(channel, ROW(60, 20, NOTHING, TEXT(queue), TEXT("me"), NOTHING, YES, NOTHING, NOTHING, NOTHING),
+                                &said, &call),
+        CONEY_OK);
+    assert_int_equal(coney_amqp_channel_send(channel, ROW(60, 40, NOTHING, TEXT(""), TEXT(queue), NOTHING, NOTHING), &message),
+                     CONEY_OK);
+    wait_for_method(&heard, 60);
+    assert_int_equal(
+        coney_amqp_channel_call(channel, ROW(50, 40, NOTHING, TEXT(queue), NOTHING, NOTHING, NOTHING), NULL, &call), CONEY_OK);
+    wait_for_method(&heard, 30);
+    assert_int_equal(coney_amqp_channel_close(&channel, &call), CONEY_OK);
+    assert_null(channel);
+    assert_int_equal(heard.closed, 0);
+    coney_amqp_close(&rabbit, NULL);
+    monitor_free(&heard.monitor);
+}
+
+static void G09_a_channel_that_the_broker_closes_says_why_in_every_use_from_there_on(void **state)
+{
+    (void)state;
+    struct heard heard = {0};
+    coney_amqp *rabbit = opened(amqp_uri(node.amqp_port), NULL);
+    coney_amqp_channel *channel = channel_of(rabbit, &heard);
+    coney_amqp_channel *other = channel_of(rabbit, NULL);
+    coney_call call = {0};
+    assert_int_equal(declare(channel, "no-such-queue", true, NULL, &call), CONEY_ENOTFOUND);
+    assert_int_equal(call.code, 404);
+    assert_says(call.text, "no queue 'no-such-queue'");
+    assert_says(call.text, "queue.declare");
+    assert_int_equal(heard.closed, 1);
+    assert_int_equal(heard.code, 404);
+    for (int i = 0; i < 2; i++) {
+        call = (coney_call){0};
+        assert_int_equal(declare(channel, "", false, NULL, &call), CONEY_ENOTFOUND);
+        assert_int_equal(call.code, 404);
+        assert_says(call.text, "no queue 'no-such-queue'");
+        assert_int_equal(coney_amqp_channel_send(channel, ROW(60, 80, coney_value_i64(1), NOTHING), NULL), CONEY_ENOTFOUND);
+    }
+    assert_int_equal(declare(other, "", false, NULL, &call), CONEY_OK);
+    assert_int_equal(coney_amqp_channel_close(&channel, &call), CONEY_OK);
+    assert_int_equal(coney_amqp_channel_close(&other, &call), CONEY_OK);
+    assert_int_equal(stats_of(rabbit).connections_lost, 0);
+    coney_amqp_close(&rabbit, NULL);
+    monitor_free(&heard.monitor);
+}
+
+static void G06_a_publish_to_a_missing_exchange_costs_its_own_channel_only(void **state)
+{
+    (void)state;
+    struct heard heard = {0};
+    coney_amqp *rabbit = opened(amqp_uri(node.amqp_port), NULL);
+    coney_amqp_channel *channel = channel_of(rabbit, &heard);
+    coney_amqp_channel *other = channel_of(rabbit, NULL);
+    coney_call call = {0};
+    const coney_amqp_message message = {.body = CONEY_STR("lost")};
+    assert_int_equal(
+        coney_amqp_channel_send(channel, ROW(60, 40, NOTHING, TEXT("no-such-exchange"), TEXT(""), NOTHING, NOTHING), &message),
+        CONEY_OK);
+    wait_for_close(&heard);
+    assert_int_equal(declare(channel, "", false, NULL, &call), CONEY_ENOTFOUND);
+    assert_says(call.text, "no exchange 'no-such-exchange'");
+    assert_int_equal(declare(other, "", false, NULL, &call), CONEY_OK);
+    coney_amqp_channel_close(&channel, NULL);
+    coney_amqp_channel_close(&other, NULL);
+    coney_amqp_close(&rabbit, NULL);
+    monitor_free(&heard.monitor);
+}
+
+static void G07_closes_that_cross_leave_the_connection_and_the_number_usable(void **state)
+{
+    (void)state;
+    coney_amqp *rabbit = opened(uri_of("", "?channel_max=2"), NULL);
+    const coney_amqp_message message = {.body = CONEY_STR("lost")};
+    for (int i = 0; i < 200; i++) {
+        coney_amqp_channel *channel = channel_of(rabbit, NULL);
+        coney_status sent = coney_amqp_channel_send(
+            channel, ROW(60, 40, NOTHING, TEXT("no-such-exchange"), TEXT(""), NOTHING, NOTHING), &message);
+        assert_int_equal(sent, CONEY_OK);
+        assert_int_equal(coney_amqp_channel_close(&channel, NULL), CONEY_OK);
+    }
+    assert_int_equal(stats_of(rabbit).connections_lost, 0);
+    coney_amqp_close(&rabbit, NULL);
+}
+
+static void methods_that_cannot_be_sent_are_refused_before_they_are(void **state)
+{
+    (void)state;
+    coney_amqp *rabbit = opened(amqp_uri(node.amqp_port), NULL);
+    coney_amqp_channel *channel = channel_of(rabbit, NULL);
+    coney_call call = {0};
+    const coney_amqp_message message = {.body = CONEY_STR("x")};
+    char long_name[300];
+    memset(long_name, 'n', sizeof long_name - 1);
+    long_name[sizeof long_name - 1] = '\0';
+    assert_int_equal(declare(channel, long_name, false, NULL, &call), CONEY_EINVAL);
+    assert_says(call.text, "queue_declare.queue");
+    assert_int_equal(coney_amqp_channel_call(channel, ROW(60, 10, NOTHING), NULL, &call), CONEY_EINVAL);
+    assert_int_equal(coney_amqp_channel_call(channel, ROW(60, 80, NOTHING, NOTHING), NULL, &call), CONEY_EINVAL);
+    assert_says(call.text, "has no answer");
+    assert_int_equal(coney_amqp_channel_call(channel, ROW(20, 40, NOTHING, NOTHING, NOTHING, NOTHING), NULL, &call),
+                     CONEY_EINVAL);
+    assert_int_equal(coney_amqp_channel_send(channel, ROW(60, 70, NOTHING, NOTHING, NOTHING), NULL), CONEY_EINVAL);
+    assert_int_equal(coney_amqp_channel_send(channel, ROW(60, 80, NOTHING, NOTHING), &message), CONEY_EINVAL);
+    assert_int_equal(coney_amqp_channel_send(channel, ROW(60, 40, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING), NULL),
+                     CONEY_EINVAL);
+    assert_int_equal(declare(channel, "", false, NULL, &call), CONEY_OK);
+    coney_amqp_channel_close(&channel, NULL);
+    coney_amqp_close(&rabbit, NULL);
+}
+
+static void a_large_message_goes_out_in_frames_and_in_the_order_of_the_calls(void **state)
+{
+    (void)state;
+    struct heard heard = {0};
+    coney_amqp *rabbit = opened(amqp_uri(node.amqp_port), NULL);
+    coney_amqp_channel *channel = channel_of(rabbit, &heard);
+    coney_amqp_answer said;
+    coney_call call = {0};
+    size_t len = 6u << 20;
+    char *body = calloc(1, len);
+    memcpy(body, "large", 5);
+    char queue[80];
+    fresh_name(queue, sizeof queue, "large");
+    assert_int_equal(declare(channel, queue, false, NULL, &call), CONEY_OK);
+    const coney_amqp_message message = {.body = coney_bytes_of(body, len)};
+    for (int i = 0; i < 3; i++) {
+        coney_status sent = CONEY_EAGAIN;
+        for (int64_t until = now_ms() + SUPPORT_PATIENCE; sent == CONEY_EAGAIN && now_ms() < until;)
+            sent = coney_amqp_channel_send(channel, ROW(60, 40, NOTHING, TEXT(""), TEXT(queue), NOTHING, NOTHING), &message);
+        assert_int_equal(sent, CONEY_OK);
+    }
+    for (int i = 3; i > 0; i--) {
+        assert_int_equal(coney_amqp_channel_call(channel, ROW(60, 70, NOTHING, TEXT(queue), YES), &said, &call), CONEY_OK);
+        assert_int_equal(said.method.method_id, 71);
+        assert_memory_equal(heard.body, "large", 5);
+    }
+    coney_amqp_channel_close(&channel, NULL);
+    coney_amqp_close(&rabbit, NULL);
+    free(body);
+    monitor_free(&heard.monitor);
+}
+
+static void D05_a_channel_over_the_limit_is_never_asked_for(void **state)
+{
+    (void)state;
+    coney_amqp *rabbit = opened(uri_of("", "?channel_max=3"), NULL);
+    coney_amqp_channel *channels[10];
+    coney_call call = {0};
+    for (size_t i = 0; i < 10; i++)
+        channels[i] = channel_of(rabbit, NULL);
+    assert_int_equal(stats_of(rabbit).connections, 4);
+    assert_int_equal(stats_of(rabbit).channels, 10);
+    for (size_t i = 0; i < 10; i++)
+        assert_int_equal(declare(channels[i], "", false, NULL, &call), CONEY_OK);
+    for (size_t i = 0; i < 10; i++)
+        assert_int_equal(coney_amqp_channel_close(&channels[i], NULL), CONEY_OK);
+    assert_int_equal(stats_of(rabbit).connections_lost, 0);
+    coney_amqp_close(&rabbit, NULL);
+}
+
+static void G11_a_number_comes_back_when_its_close_is_answered(void **state)
+{
+    (void)state;
+    coney_amqp *rabbit = opened(uri_of("", "?channel_max=2"), NULL);
+    coney_call call = {0};
+    coney_amqp_channel *kept = channel_of(rabbit, NULL);
+    for (int i = 0; i < 1000; i++) {
+        coney_amqp_channel *channel = channel_of(rabbit, NULL);
+        assert_int_equal(coney_amqp_channel_close(&channel, NULL), CONEY_OK);
+    }
+    assert_int_equal(declare(kept, "", false, NULL, &call), CONEY_OK);
+    coney_amqp_channel_close(&kept, NULL);
+    assert_int_equal(stats_of(rabbit).connections_lost, 0);
+    coney_amqp_close(&rabbit, NULL);
+}
+
+static void G14_calls_and_closed_channels_leave_nothing_behind(void **state)
+{
+    (void)state;
+    coney_amqp *rabbit = opened(amqp_uri(node.amqp_port), NULL);
+    coney_amqp_channel *channel = channel_of(rabbit, NULL);
+    coney_call call = {0};
+    char queue[80];
+    fresh_name(queue, sizeof queue, "flat");
+    for (int i = 0; i < 3000; i++)
+        assert_int_equal(declare(channel, queue, false, NULL, &call), CONEY_OK);
+    for (int i = 0; i < 1000; i++) {
+        coney_amqp_channel *closed = channel_of(rabbit, NULL);
+        assert_int_equal(declare(closed, "no-such-queue", true, NULL, &call), CONEY_ENOTFOUND);
+        assert_int_equal(coney_amqp_channel_close(&closed, NULL), CONEY_OK);
+    }
+    assert_int_equal(stats_of(rabbit).channels, 1);
+    assert_int_equal(stats_of(rabbit).connections, 1);
+    coney_amqp_channel_close(&channel, NULL);
+    coney_amqp_close(&rabbit, NULL);
+}
+
+/* The end --------------------------------------------------------------------------------------------------------- */
+
+static void L12_an_operator_who_closes_connections_is_told_of_and_got_over(void **state)
+{
+    (void)state;
+    struct heard heard = {0};
+    char name[80];
+    fresh_name(name, sizeof name, "forced");
+    struct events events = {0};
+    coney_amqp_options options = {.on_event = events_add, .event_ctx = &events, .name = name};
+    coney_amqp *rabbit = opened(amqp_uri(node.amqp_port), &options);
+    coney_amqp_channel *channel = channel_of(rabbit, &heard);
+    coney_call call = {0};
+    free(node_ctl(&node,
+                  "-q close_connection \"$(%s -q list_connections pid client_properties | grep '%s' | cut -f1)\" maintenance",
+                  node.ctl, name));
+    struct event closed = events_wait(&events, CONEY_EVENT_SERVER_CLOSE, 0);
+    assert_int_equal(closed.code, 320);
+    assert_says(closed.text, "maintenance");
+    wait_for_close(&heard);
+    assert_int_equal(heard.status, CONEY_ELOST);
+    assert_int_equal(declare(channel, "", false, NULL, &call), CONEY_ELOST);
+    coney_amqp_channel_close(&channel, NULL);
+    channel = channel_of(rabbit, NULL);
+    assert_int_equal(declare(channel, "", false, NULL, &call), CONEY_OK);
+    coney_amqp_channel_close(&channel, NULL);
+    coney_amqp_close(&rabbit, NULL);
+    monitor_free(&heard.monitor);
+    events_free(&events);
+}
+
+static void an_environment_closes_what_is_open_on_it(void **state)
+{
+    (void)state;
+    struct amqp_scene scene;
+    struct outcomes outcomes = {0};
+    struct heard heard = {0};
+    amqp_scene_up(&scene, &node);
+    coney_amqp_publisher *publisher = amqp_scene_publisher(&scene, &outcomes, NULL);
+    channel_of(scene.rabbit, &heard);
+    channel_of(scene.rabbit, NULL);
+    amqp_publish_numbered(publisher, 0, 100);
+    coney_call call = {0};
+    assert_int_equal(coney_amqp_close(&scene.rabbit, &call), CONEY_OK);
+    assert_int_equal(call.value, 0);
+    assert_int_equal(outcomes_with(&outcomes, CONEY_OK), 100);
+    scene.rabbit = opened(amqp_uri(node.amqp_port), NULL);
+    amqp_scene_down(&scene);
+    outcomes_free(&outcomes);
+    monitor_free(&heard.monitor);
+}
+
+static void calls_on_a_closed_environment_are_refused(void **state)
+{
+    (void)state;
+    coney_call call = {0};
+    assert_null(coney_amqp_channel_open(NULL, NULL, &call));
+    assert_int_equal(call.status, CONEY_EINVAL);
+    assert_int_equal(coney_amqp_update_secret(NULL, "x", &call), CONEY_EINVAL);
+    assert_int_equal(coney_amqp_close(NULL, &call), CONEY_OK);
+    assert_int_equal(coney_amqp_channel_close(NULL, &call), CONEY_OK);
+}
+
+static void an_environment_on_a_users_loop_opens_calls_and_closes(void **state)
+{
+    (void)state;
+    coney_loop *loop = coney_loop_new();
+    coney_amqp *rabbit = opened(amqp_uri(node.amqp_port), &(coney_amqp_options){.loop = loop});
+    coney_amqp_channel *channel = channel_of(rabbit, NULL);
+    coney_call call = {0};
+    assert_int_equal(declare(channel, "", false, NULL, &call), CONEY_OK);
+    assert_int_equal(coney_amqp_channel_close(&channel, NULL), CONEY_OK);
+    assert_int_equal(coney_amqp_close(&rabbit, NULL), CONEY_OK);
+    coney_loop_free(&loop);
+}
+
+static void an_asynchronous_open_fails_once_and_leaves_a_dead_handle(void **state)
+{
+    (void)state;
+    struct waited_call wait = {0};
+    coney_amqp *rabbit = coney_amqp_open("amqp://127.0.0.1:1", NULL, waited_call_of(&wait, 0));
+    assert_non_null(rabbit);
+    assert_int_equal(waited_call_wait(&wait), CONEY_ECONNECT);
+    coney_call call = {0};
+    assert_null(coney_amqp_channel_open(rabbit, NULL, &call));
+    assert_int_equal(call.status, CONEY_ECLOSED);
+    assert_int_equal(coney_amqp_close(&rabbit, NULL), CONEY_OK);
+    waited_call_free(&wait);
+}
+
+int main(void)
+{
+    if (!node_shared(&node) || node.amqp_port == 0)
+        return 77;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_environment_opens_with_one_connection_and_closes),
+        cmocka_unit_test(D12_a_wrong_password_is_told_at_open_and_stands_in_no_text),
+        cmocka_unit_test(D06_an_unknown_or_empty_virtual_host_is_told_at_open_with_the_brokers_words),
+        cmocka_unit_test(D08_a_closed_port_fails_at_once),
+        cmocka_unit_test(the_stream_port_is_told_from_the_right_one),
+        cmocka_unit_test(D10_every_mechanism_that_the_broker_offers_logs_in_and_others_are_refused_before),
+        cmocka_unit_test(options_that_cannot_be_are_refused_before_anything_is_dialled),
+        cmocka_unit_test(the_addresses_are_tried_in_turn),
+        cmocka_unit_test(client_properties_that_no_broker_takes_before_the_login_are_refused),
+        cmocka_unit_test(the_broker_shows_the_connections_name_its_purpose_and_properties),
+        cmocka_unit_test(K01_a_heartbeat_may_be_the_brokers_shorter_or_off),
+        cmocka_unit_test(a_quiet_connection_is_kept_alive_by_heartbeats),
+        cmocka_unit_test(a_new_secret_reaches_every_open_connection),
+        cmocka_unit_test(credentials_are_asked_once_and_renewed_before_they_expire),
+        cmocka_unit_test(a_callback_that_fails_to_renew_is_asked_again),
+        cmocka_unit_test(what_a_credentials_callback_answers_fails_the_open),
+        cmocka_unit_test(a_raw_channel_declares_publishes_consumes_and_gets),
+        cmocka_unit_test(G09_a_channel_that_the_broker_closes_says_why_in_every_use_from_there_on),
+        cmocka_unit_test(G06_a_publish_to_a_missing_exchange_costs_its_own_channel_only),
+        cmocka_unit_test(G07_closes_that_cross_leave_the_connection_and_the_number_usable),
+        cmocka_unit_test(methods_that_cannot_be_sent_are_refused_before_they_are),
+        cmocka_unit_test(a_large_message_goes_out_in_frames_and_in_the_order_of_the_calls),
+        cmocka_unit_test(D05_a_channel_over_the_limit_is_never_asked_for),
+        cmocka_unit_test(G11_a_number_comes_back_when_its_close_is_answered),
+        cmocka_unit_test(G14_calls_and_closed_channels_leave_nothing_behind),
+        cmocka_unit_test(L12_an_operator_who_closes_connections_is_told_of_and_got_over),
+        cmocka_unit_test(an_environment_closes_what_is_open_on_it),
+        cmocka_unit_test(calls_on_a_closed_environment_are_refused),
+        cmocka_unit_test(an_environment_on_a_users_loop_opens_calls_and_closes),
+        cmocka_unit_test(an_asynchronous_open_fails_once_and_leaves_a_dead_handle),
+    };
+    return run_tests(tests);
+}
