@@ -1,12 +1,9 @@
-/* rabbit.h: an AMQP environment on a real node, a queue of the test's own, its events and deliveries: what nearly every test of an
- * AMQP consumer begins with, as scene.h is for streams.
+/* rabbit.h: an AMQP environment on a real node, its events, and names of the test's own: what tests of topology begin with.
  *
  *     struct rabbit rabbit;
- *     rabbit_up(&rabbit, &node, NULL);
- *     rabbit_fill(&rabbit, 0, 100);
- *     struct parcels parcels = {0};
- *     coney_amqp_consumer *consumer = rabbit_consumer(&rabbit, &parcels, NULL);
- *     parcels_wait(&parcels, 100);
+ *     rabbit_up(&rabbit, &node);
+ *     rabbit_queue(&rabbit, &(coney_amqp_queue){.name = named(&rabbit, "orders")});
+ *     assert_true(rabbit_routes(&rabbit, "", named(&rabbit, "orders")));
  *     …
  *     rabbit_down(&rabbit);
  *
@@ -16,7 +13,6 @@
 #define CONEY_TEST_RABBIT_H
 
 #include "node.h"
-#include "scissors.h"
 #include "support.h"
 
 #include <coney/amqp.h>
@@ -24,87 +20,42 @@
 struct rabbit {
     coney_amqp *env;
     struct events events;
-    coney_amqp_options options; /* of rabbit_open */
-    struct scissors *scissors;  /* NULL: straight to the node */
-    char uri[80];
-    char queue[80]; /* unlike any other */
+    coney_amqp_publisher *publisher; /* opened when it is first needed */
+    char prefix[64];                 /* unlike that of any other test or run */
+    char names[16][96];
+    size_t name_count;
 };
 
-/* Options, names; nothing is opened. Recovery begins after 50 ms and waits at most 500 ms. */
-void rabbit_set(struct rabbit *rabbit, const struct node *node);
+/* Recovery begins after 50 ms and waits at most 500 ms. */
+void rabbit_up(struct rabbit *rabbit, const struct node *node);
 
-/* Leads the connections that are opened from here on through scissors. */
-void rabbit_through_scissors(struct rabbit *rabbit, const struct node *node);
+/* With options of the test's own; their events go to rabbit->events. */
+void rabbit_open(struct rabbit *rabbit, const struct node *node, const coney_amqp_options *options);
 
-/* Opens the environment and declares the queue, as `queue` has it (its name is not looked at; NULL = the default). rabbit_up: both. */
-void rabbit_open(struct rabbit *rabbit, const coney_amqp_queue *queue);
-void rabbit_up(struct rabbit *rabbit, const struct node *node, const coney_amqp_queue *queue);
-
-/* Declares the queue once more, or another one. */
-void rabbit_declare(struct rabbit *rabbit, const char *name, const coney_amqp_queue *queue);
-
-/* Deletes the queue, closes the environment, frees the events and the scissors. */
+/* Closes the environment; what was declared stays, unless it goes with its connection. */
 void rabbit_down(struct rabbit *rabbit);
 
-/* Publishes the bodies "m<first>" … to the queue and waits for their confirms. rabbit_fill_with: the bodies are padded to `size` bytes. */
-void rabbit_fill(struct rabbit *rabbit, uint64_t first, size_t count);
-void rabbit_fill_with(struct rabbit *rabbit, uint64_t first, size_t count, size_t size);
+/* The test's own name for something; the last sixteen different ones live. */
+const char *named(struct rabbit *rabbit, const char *name);
 
-/* Ends the next connection that gets a byte from the node. */
-void rabbit_cut(struct rabbit *rabbit);
+/* What must succeed. */
+void rabbit_exchange(struct rabbit *rabbit, const coney_amqp_exchange *exchange);
+uint64_t rabbit_queue(struct rabbit *rabbit, const coney_amqp_queue *queue);
+void rabbit_bind(struct rabbit *rabbit, const char *source, const char *queue, const char *key);
+void rabbit_unbind(struct rabbit *rabbit, const char *source, const char *queue, const char *key);
+void rabbit_bind_exchange(struct rabbit *rabbit, const char *source, const char *destination, const char *key);
+void rabbit_delete_queue(struct rabbit *rabbit, const char *queue);
+void rabbit_delete_exchange(struct rabbit *rabbit, const char *exchange);
 
-/* Messages in the queue that are ready; waiting until there are as many. */
-uint64_t rabbit_ready(struct rabbit *rabbit, const char *queue);
-void rabbit_wait_for_ready(struct rabbit *rabbit, const char *queue, uint64_t count);
+/* Publishes a message and says whether a queue took it. */
+bool rabbit_routes(struct rabbit *rabbit, const char *exchange, const char *key);
+bool rabbit_routes_headers(struct rabbit *rabbit, const char *exchange, const coney_field *headers, size_t count);
 
-/* Takes what is ready out of the queue, acked, and counts how often each of "m0" … came: at most `count` are looked for. */
-void rabbit_drain(struct rabbit *rabbit, const char *queue, unsigned *times, size_t count);
+/* The messages that are ready in the queue; waits until there are `count`, and fails the test when that does not come about. */
+void rabbit_holds(struct rabbit *rabbit, const char *queue, uint64_t count);
 
-/* Deliveries ----------------------------------------------------------------------------------------------------- */
-
-struct parcel {
-    uint64_t number; /* n of its body "m<n>" */
-    uint64_t tag;
-    uint64_t count;
-    bool redelivered;
-    size_t body_len;
-};
-
-/* A handler whose behaviour the test sets. Zero: acks everything. */
-struct parcels {
-    struct monitor monitor;
-    struct parcel *all;
-    size_t count;
-    size_t cap;
-    coney_settle settle; /* what the handler returns … */
-    coney_settle (*decide)(void *ctx, const coney_amqp_delivery *delivery,
-                           size_t nth); /* … unless this does; without the lock */
-    void *decide_ctx;
-    bool closed_gate; /* the handler waits until parcels_open_gate */
-    size_t waiting;   /* handlers at the gate now */
-};
-
-coney_settle parcels_add(void *ctx, const coney_amqp_delivery *delivery);
-void parcels_wait(struct parcels *parcels, size_t count);
-bool parcels_reach(struct parcels *parcels, size_t count, int64_t ms);
-size_t parcels_count(struct parcels *parcels);
-struct parcel parcels_of(struct parcels *parcels, size_t n);
-void parcels_wait_at_gate(struct parcels *parcels);
-void parcels_open_gate(struct parcels *parcels);
-
-/* Fails unless the numbers are first, first + 1 … in the order of arrival, `count` of them. */
-void parcels_are_in_order(struct parcels *parcels, uint64_t first, size_t count);
-void parcels_free(struct parcels *parcels);
-
-/* Opens a consumer of the queue, blocking, with a copy of `options` (NULL = the default) whose handler is parcels_add unless it has one. */
-coney_amqp_consumer *rabbit_consumer(struct rabbit *rabbit, struct parcels *parcels,
-                                     const coney_amqp_consumer_options *options);
-coney_amqp_consumer *rabbit_consumer_of(struct rabbit *rabbit, const char *queue, struct parcels *parcels,
-                                        const coney_amqp_consumer_options *options);
-
-/* Closing that must succeed; how many were kept. */
-uint64_t rabbit_close_consumer(coney_amqp_consumer **consumer);
-
-coney_amqp_consumer_stats rabbit_stats(const coney_amqp_consumer *consumer);
+/* Whether it exists, asked passively. */
+bool rabbit_has_queue(struct rabbit *rabbit, const char *queue);
+bool rabbit_has_exchange(struct rabbit *rabbit, const char *exchange);
 
 #endif
