@@ -33,6 +33,25 @@ static void the_systems_store_does_not_know_a_ca_of_our_own(void **state)
     expect_down(s, CONEY_ETLS, "'CN=ca', which is not in the system's store: put that CA's certificate into ca_file");
 }
 
+static void the_systems_store_is_read_again_when_its_file_changes(void **state)
+{
+    struct scene *s = *state;
+    certs_make(certs, &(struct cert){.name = "system"});
+    setenv("SSL_CERT_FILE", FILE_OF("system.pem"), 1);
+    s->options.ca_file = NULL;
+    serve(s, &(struct cert){.name = "node", .issuer = "system", .hosts = "DNS:localhost"});
+    open_and_agree(s);
+    hang_up(s);
+    open_and_agree(s);
+    hang_up(s);
+    certs_make(certs, &(struct cert){.name = "system"});
+    expect_down(s, CONEY_ETLS, "");
+    hang_up(s);
+    serve(s, &(struct cert){.name = "node", .issuer = "system", .hosts = "DNS:localhost"});
+    open_and_agree(s);
+    unsetenv("SSL_CERT_FILE");
+}
+
 static void a_folder_of_trusted_certificates_serves_too(void **state)
 {
     struct scene *s = *state;
@@ -435,6 +454,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         scene_test(a_certificate_of_an_unknown_ca_is_refused_and_its_ca_named),
         scene_test(the_systems_store_does_not_know_a_ca_of_our_own),
+        scene_test(the_systems_store_is_read_again_when_its_file_changes),
         scene_test(a_folder_of_trusted_certificates_serves_too),
         scene_test(a_self_signed_certificate_is_refused_unless_it_is_trusted_itself),
         scene_test(an_expired_certificate_is_refused_with_its_date),

@@ -99,7 +99,7 @@ static bool load_trust(struct loading *l)
     if (options->skip_verification)
         return true;
     if (options->ca_file == NULL && options->ca_path == NULL)
-        return SSL_CTX_set_default_verify_paths(l->context) == 1 ||
+        return tls_trust_system(l->context) ||
                complain(l, "the system's store of trusted certificates cannot be used: set ca_file");
     X509_STORE_set_flags(SSL_CTX_get_cert_store(l->context), X509_V_FLAG_PARTIAL_CHAIN);
     if (options->ca_file != NULL) {

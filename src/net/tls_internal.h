@@ -1,5 +1,5 @@
-/* tls_internal.h: what the files of TLS share: tls_settings.c (options), tls_context.c (files), tls.c (a connection), tls_reason.c
- * (sentences). The only header that shows OpenSSL.
+/* tls_internal.h: what the files of TLS share: tls_settings.c (options), tls_context.c (files), tls_store.c
+ * (the system's store), tls.c (a connection), tls_reason.c (sentences). The only header that shows OpenSSL.
  */
 #ifndef CONEY_NET_TLS_INTERNAL_H
 #define CONEY_NET_TLS_INTERNAL_H
@@ -32,6 +32,9 @@ struct tls {
 
 /* tls_context.c: a context from the files that the options name. NULL: *status and `error` as tls_new has them. */
 SSL_CTX *tls_context_new(const coney_tls_options *options, coney_status *status, char *error, size_t error_cap);
+
+/* tls_store.c: makes the context trust whom the system trusts. False: the store cannot be read. Any thread. */
+bool tls_trust_system(SSL_CTX *context);
 
 /* tls_reason.c: why a certificate was refused, called by OpenSSL's verification; the sentence stays in tls->text. Never accepts one. */
 int tls_refuse_certificate(int good, X509_STORE_CTX *store);
