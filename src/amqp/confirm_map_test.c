@@ -78,7 +78,7 @@ static void any_mixture_of_runs_and_gaps_is_found_again(void **state)
         for (uint32_t i = 0; i < entries; i++)
             slots[next++] = slot++;
         if ((seed >> 20) % 50 == 0) {
-            head = slots[next - 1 - (next > 200 ? 200 : 0)];
+            head = next > 200 ? slots[next - 200] : 0;
             confirm_map_forget(&map, head);
         }
         uint64_t asked = 1 + (seed >> 8) % (next - 1);

@@ -126,13 +126,43 @@ static void declare(struct member *member)
         member_failed(member, CONEY_ENOMEM, 0, coney_status_text(CONEY_ENOMEM), true);
 }
 
+/* For the environment's statistics. */
+static void count(struct member *member, bool open, bool active)
+{
+    struct coney_amqp *amqp = amqp_of(member->env);
+    struct coney_amqp_publisher *publisher = publisher_of_member(member);
+    counter_add(&amqp->publishers, (uint64_t)open - publisher->counted);
+    counter_add(&amqp->publishers_active, (uint64_t)active - publisher->counted_active);
+    publisher->counted = open;
+    publisher->counted_active = active;
+}
+
+static void locate(struct member *member)
+{
+    count(member, true, false);
+    place_locate(member);
+}
+
 static void active(struct member *member)
 {
     struct coney_amqp_publisher *publisher = publisher_of_member(member);
+    count(member, true, true);
     confirm_map_restart(&publisher->map);
     publisher->return_from = 0;
     publisher->stopped = false;
     outlet_active(member);
+}
+
+static void lost(struct member *member)
+{
+    count(member, true, false);
+    outlet_lost(member);
+}
+
+static void dead(struct member *member)
+{
+    count(member, false, false);
+    sender_dead(member);
 }
 
 static void closed(void *ctx, coney_status status, uint16_t code, const char *text)
@@ -172,14 +202,14 @@ static const struct channel_owner owner = {
         .member = {.purpose = PURPOSE_PUBLISH,                                                                                 \
                    .noun = noun_of_it,                                                                                         \
                    .unreachable = "",                                                                                          \
-                   .locate = place_locate,                                                                                     \
+                   .locate = locate,                                                                                           \
                    .declare = place_declare,                                                                                   \
                    .active = active,                                                                                           \
-                   .lost = outlet_lost,                                                                                        \
+                   .lost = lost,                                                                                               \
                    .leave = place_leave,                                                                                       \
                    .failed = sender_failed,                                                                                    \
                    .is_final = place_is_final,                                                                                 \
-                   .dead = sender_dead,                                                                                        \
+                   .dead = dead,                                                                                               \
                    .close = sender_close,                                                                                      \
                    .free = free_publisher},                                                                                    \
         .place_of = outlet_place_of, .declare = declare, .owner = &owner,                                                      \

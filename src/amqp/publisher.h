@@ -39,6 +39,8 @@ struct coney_amqp_publisher {
     uint32_t close_code;  /* while the broker's close is taken in: its code and words */
     const char *close_text;
     bool held_back; /* there is something to send, but not yet */
+    bool counted;   /* among the environment's publishers; and among those that have a place */
+    bool counted_active;
     bool stopped;   /* the broker's channel.flow */
 };
 
