@@ -13,7 +13,7 @@
 
 static bool has_id(const struct conn *conn)
 {
-    return stream_conn_of((struct conn *)(uintptr_t)conn)->ids_used < CONN_IDS;
+    return stream_conn_of_const(conn)->ids_used < CONN_IDS;
 }
 
 /* Goes round, so that an id rests as long as possible before it is used again. */
@@ -144,7 +144,7 @@ static void init(struct conn *any)
 
 static const char *awaited(const struct conn *conn)
 {
-    return stream_key_name(stream_conn_of((struct conn *)(uintptr_t)conn)->step);
+    return stream_key_name(stream_conn_of_const(conn)->step);
 }
 
 static void send_heartbeat(struct conn *conn)

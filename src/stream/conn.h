@@ -51,6 +51,11 @@ static inline struct stream_conn *stream_conn_of(struct conn *conn)
     return container_of(conn, struct stream_conn, conn);
 }
 
+static inline const struct stream_conn *stream_conn_of_const(const struct conn *conn)
+{
+    return container_of(conn, const struct stream_conn, conn);
+}
+
 extern const struct conn_kind stream_conn_kind;
 
 struct request {
