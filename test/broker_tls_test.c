@@ -1,4 +1,5 @@
-/* Streams of a real node over TLS: the way in, what is refused at open and with which words, and that nothing goes in clear text. */
+/* Streams of a real node over TLS: the way in, what is refused at open and with which words, and that nothing goes in clear
+ * text. */
 #define _GNU_SOURCE
 #include "scene.h"
 

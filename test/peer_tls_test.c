@@ -281,8 +281,8 @@ static void give_to_link(struct scene *s, size_t len)
     assert_true(have > 0 && send(s->f->peer, bytes, (size_t)have, MSG_NOSIGNAL) == have);
 }
 
-/* A session ticket of two records, for it holds the client's certificate. After the first OpenSSL writes nothing before it has read
- * the second. Returns with a write that waits for that. */
+/* A session ticket of two records, for it holds the client's certificate. After the first OpenSSL writes nothing before it
+ * has read the second. Returns with a write that waits for that. */
 static void begin_a_write_that_has_to_read_first(struct scene *s)
 {
     enum { FRAGMENT = 512, RECORD_OVERHEAD = 22 };

@@ -1,5 +1,5 @@
-/* tls_peer.h: the broker's side of one TLS connection, pumped by the test: it takes ciphertext from a socket and puts it there, as many
- * bytes at a time as the test says, and never waits.
+/* tls_peer.h: the broker's side of one TLS connection, pumped by the test: it takes ciphertext from a socket and puts it there,
+ * as many bytes at a time as the test says, and never waits.
  */
 #ifndef CONEY_TEST_TLS_PEER_H
 #define CONEY_TEST_TLS_PEER_H

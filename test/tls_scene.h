@@ -1,5 +1,5 @@
-/* tls_scene.h: a link that speaks TLS to a peer of the test's (tls_peer.h), with the certificates of both. For the TLS tests: their first
- * include. One thread steps both sides, so a test sees each byte's effect.
+/* tls_scene.h: a link that speaks TLS to a peer of the test's (tls_peer.h), with the certificates of both. For the TLS tests:
+ * their first include. One thread steps both sides, so a test sees each byte's effect.
  */
 #ifndef CONEY_TEST_TLS_SCENE_H
 #define CONEY_TEST_TLS_SCENE_H

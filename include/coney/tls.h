@@ -11,13 +11,13 @@
  *     if (env == NULL)
  *         fprintf(stderr, "%s\n", call.text);         // an expired certificate, another host's, an unknown CA: each in words
  *
- * The URI decides: with amqps:// or rabbitmq-stream+tls:// every connection of the environment is TLS or is not made at all. The
- * options may be NULL: a struct of zeros verifies the broker's certificate against the system's store, checks that it is the
- * certificate of the host that was dialled, and speaks TLS 1.2 or 1.3. Options for a URI that is not TLS are refused.
+ * The URI decides: with amqps:// or rabbitmq-stream+tls:// every connection of the environment is TLS or is not made at all.
+ * The options may be NULL: that, or a struct of zeros, verifies the broker's certificate against the system's store, checks that
+ * it is the certificate of the host that was dialled, and speaks TLS 1.2 or 1.3. Options beside a plain URI are refused.
  *
- * Files are read anew for every connection, so that a renewed certificate is in use from the next one on; an open connection stays as it
- * is. What is wrong with a certificate, ours or the broker's, ends the opening of an environment with CONEY_ETLS at once; during
- * recovery it is an event, and is tried again with back-off, for certificates get renewed.
+ * Files are read anew for every connection, so that a renewed certificate is in use from the next one on; an open connection
+ * stays as it is. What is wrong with a certificate, ours or the broker's, ends the opening of an environment with CONEY_ETLS at
+ * once; during recovery it is an event, and is tried again with back-off, for certificates get renewed.
  */
 #ifndef CONEY_TLS_H
 #define CONEY_TLS_H

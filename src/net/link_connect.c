@@ -1,5 +1,5 @@
-/* link_connect.c: from a name to an open socket: every address that the resolver gave, in its order, each with its deadline, which
- * TLS shares. The network's failures lead to the next address; what is wrong with TLS itself ends the link. */
+/* link_connect.c: from a name to an open socket: every address that the resolver gave, in its order, each with its deadline,
+ * which TLS shares. The network's failures lead to the next address; what is wrong with TLS itself ends the link. */
 #include "net/link_internal.h"
 #include "net/reason.h"
 

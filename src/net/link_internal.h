@@ -71,8 +71,8 @@ void link_enter(struct link *link);
 void link_leave(struct link *link);
 void link_drop_socket(struct link *link);
 
-/* Takes the link down and says so: at once, or from a task when it happens inside a call of the owner's. The reason follows the link's
- * name and ": ". No effect on a link that is down. */
+/* Takes the link down and says so: at once, or from a task when it happens inside a call of the owner's. The reason follows
+ * the link's name and ": ". No effect on a link that is down. */
 void link_fail(struct link *link, coney_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void link_fail_later(struct link *link, coney_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

@@ -1,4 +1,5 @@
-/* tls.c: one connection: OpenSSL over a socket by a BIO of its own, so that send never raises SIGPIPE and what the socket said is known. */
+/* tls.c: one connection: OpenSSL over a socket by a BIO of its own, so that send never raises SIGPIPE and what the socket
+ * said is known. */
 #include "net/tls_internal.h"
 
 #include <arpa/inet.h>
@@ -113,7 +114,8 @@ static bool is_address(const char *name)
     return inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1;
 }
 
-/* Names go into SNI, addresses do not; both are checked against the certificate's alternative names, never against its subject. */
+/* Names go into SNI, addresses do not; both are checked against the certificate's alternative names, never against its
+ * subject. */
 static bool expect_name(struct tls *tls, bool skip_check)
 {
     X509_VERIFY_PARAM *rules = SSL_get0_param(tls->ssl);

@@ -1,4 +1,5 @@
-/* tls_context.c: certificates and keys from their files into an OpenSSL context, with a sentence for each way in which a file is wrong. */
+/* tls_context.c: certificates and keys from their files into an OpenSSL context, with a sentence for each way in which a
+ * file is wrong. */
 #include "net/tls_internal.h"
 
 #include <errno.h>

@@ -36,7 +36,8 @@ SSL_CTX *tls_context_new(const coney_tls_options *options, coney_status *status,
 /* tls_store.c: makes the context trust whom the system trusts. False: the store cannot be read. Any thread. */
 bool tls_trust_system(SSL_CTX *context);
 
-/* tls_reason.c: why a certificate was refused, called by OpenSSL's verification; the sentence stays in tls->text. Never accepts one. */
+/* tls_reason.c: why a certificate was refused, called by OpenSSL's verification; the sentence stays in tls->text. Never
+ * accepts one. */
 int tls_refuse_certificate(int good, X509_STORE_CTX *store);
 
 /* Puts status and sentence for what OpenSSL has just reported into `tls`; keeps a sentence that is there. */

@@ -1,5 +1,5 @@
-/* tls_store.c: the system's trusted certificates. There are a hundred and more, and OpenSSL takes some 25 ms to read them, on the loop: they
- * are read once for the process, and again when their file has changed.
+/* tls_store.c: the system's trusted certificates. There are a hundred and more, and OpenSSL takes some 25 ms to read them, on
+ * the loop: they are read once for the process, and again when their file has changed.
  */
 #include "net/tls_internal.h"
 
