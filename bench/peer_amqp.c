@@ -3,6 +3,7 @@
 #include "peer.h"
 #include "tags.h"
 
+#include <poll.h>
 #include <stdlib.h>
 
 enum {
@@ -104,11 +105,15 @@ static void take_ack(struct peer *p, const struct amqp_frame *frame)
 
 /* Confirming ------------------------------------------------------------------------------------------------------- */
 
-/* RabbitMQ's confirms, too, come by the hundred: one for 200 messages of a classic queue, one for 100 of a quorum queue. */
+static uint64_t unconfirmed(const struct peer *p)
+{
+    return p->channels[p->publishing].published - p->channels[p->publishing].confirmed;
+}
+
 static void confirm(struct peer *p)
 {
     struct channel *c = &p->channels[p->publishing];
-    if (c->confirmed == c->published)
+    if (unconfirmed(p) == 0)
         return;
     uint8_t ack[AMQP_ACK_SIZE];
     c->confirmed = c->published;
@@ -130,6 +135,8 @@ static void take_content(struct peer *p, const struct amqp_frame *frame)
         c->body_left -= frame->len;
     if (c->body_left == 0)
         c->published++;
+    if (unconfirmed(p) == p->block)
+        confirm(p);
 }
 
 /* Answering -------------------------------------------------------------------------------------------------------- */
@@ -264,6 +271,15 @@ static void shake_hands(struct wire *w)
     send_tune(w);
 }
 
+/* What is not a whole block is confirmed when nothing comes any more. */
+static void await_client(struct peer *p)
+{
+    enum { PATIENCE_MS = 20 };
+    struct pollfd ready = {.fd = p->wire->fd, .events = POLLIN};
+    if (unconfirmed(p) > 0 && poll(&ready, 1, PATIENCE_MS) == 0)
+        confirm(p);
+}
+
 static void serve(struct service *service, struct wire *wire)
 {
     struct peer *p = (struct peer *)service; /* its first member */
@@ -273,7 +289,7 @@ static void serve(struct service *service, struct wire *wire)
         struct amqp_frame frame;
         while (wire91_take(wire, &frame))
             serve_frame(p, &frame);
-        confirm(p);
+        await_client(p);
     } while (wire_receive(wire));
 }
 
