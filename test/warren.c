@@ -88,20 +88,30 @@ void warren_cut(struct warren *warren)
     scissors_cut_after(warren->scissors, true, 1);
 }
 
-uint64_t warren_ready(struct warren *warren, const char *name)
+/* False: the connection was lost while it was asked. */
+static bool ask(struct warren *warren, const char *name, uint64_t *ready)
 {
     coney_call call = {0};
     coney_amqp_queue queue = {.name = name, .passive = true};
-    if (coney_amqp_queue_declare(warren->env, &queue, &call) != CONEY_OK)
-        fail_msg("queue '%s' cannot be asked: %s", name, call.text);
-    return call.value;
+    coney_status status = coney_amqp_queue_declare(warren->env, &queue, &call);
+    if (status != CONEY_OK && status != CONEY_ELOST)
+        fail_msg("queue '%s' cannot be asked: %s: %s", name, coney_status_name(status), call.text);
+    *ready = call.value;
+    return status == CONEY_OK;
+}
+
+uint64_t warren_ready(struct warren *warren, const char *name)
+{
+    uint64_t ready;
+    assert_true(ask(warren, name, &ready));
+    return ready;
 }
 
 void warren_wait_for_ready(struct warren *warren, const char *queue, uint64_t count)
 {
-    uint64_t ready;
+    uint64_t ready = 0;
     int64_t until = now_ms() + scaled_ms(SUPPORT_PATIENCE);
-    while ((ready = warren_ready(warren, queue)) != count)
+    while (!ask(warren, queue, &ready) || ready != count)
         if (now_ms() > until)
             fail_msg("queue '%s' has %llu messages ready instead of %llu", queue, (unsigned long long)ready,
                      (unsigned long long)count);

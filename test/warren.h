@@ -53,7 +53,7 @@ void warren_fill_with(struct warren *warren, uint64_t first, size_t count, size_
 /* Ends the next connection that gets a byte from the node. */
 void warren_cut(struct warren *warren);
 
-/* Messages in the queue that are ready; waiting until there are as many. */
+/* Messages in the queue that are ready; waiting until there are as many, also across cuts. */
 uint64_t warren_ready(struct warren *warren, const char *queue);
 void warren_wait_for_ready(struct warren *warren, const char *queue, uint64_t count);
 
