@@ -1,15 +1,23 @@
 /* confirm.c: the broker's confirms: ack and nack, single and multiple. */
 #include "amqp/publisher.h"
 
-void confirm_report(struct coney_amqp_publisher *publisher, const struct slot *slot, struct sender_report *report)
+/* `count` slots were settled with one status. */
+static void settled(struct coney_amqp_publisher *publisher, coney_status status, uint64_t count)
 {
     struct sender *sender = &publisher->outlet.sender;
-    coney_status status = report->outcome.status;
-    counter_add(status == CONEY_OK ? &sender->confirmed : status == CONEY_ERETURNED ? &sender->returned : &sender->refused, 1);
+    counter_add(status == CONEY_OK          ? &sender->confirmed
+                : status == CONEY_ERETURNED ? &sender->returned
+                                            : &sender->refused,
+                count);
     if (status != CONEY_OK && sender->closing != NULL)
-        sender->unconfirmed_in_close++;
-    sender_report(sender, slot, report);
+        sender->unconfirmed_in_close += count;
     outlet_settle_soon(&publisher->outlet);
+}
+
+void confirm_report(struct coney_amqp_publisher *publisher, const struct slot *slot, struct sender_report *report)
+{
+    settled(publisher, report->outcome.status, 1);
+    sender_report(&publisher->outlet.sender, slot, report);
 }
 
 /* A confirm names a sequence number of this channel; 0 with `multiple`: all. False: it is of nothing that was sent. */
@@ -24,11 +32,15 @@ static void settle_up_to(struct coney_amqp_publisher *publisher, uint64_t last, 
     const struct outbox *outbox = &publisher->outlet.sender.outbox;
     uint64_t head = atomic_load_explicit(&outbox->head, memory_order_relaxed);
     uint64_t cursor = outbox->cursor;
+    uint64_t count = 0;
     for (uint64_t number = head; number <= last && number < cursor; number++) {
         const struct slot *slot = outbox_settle_taken(outbox, number, head, cursor);
-        if (slot != NULL)
-            confirm_report(publisher, slot, report);
+        if (slot == NULL)
+            continue;
+        count++;
+        sender_report(&publisher->outlet.sender, slot, report);
     }
+    settled(publisher, report->outcome.status, count);
 }
 
 static void settle_one(struct coney_amqp_publisher *publisher, uint64_t number, struct sender_report *report)
