@@ -111,8 +111,10 @@ static bool routes(struct rabbit *rabbit, const coney_amqp_message *message)
     if (rabbit->publisher == NULL)
         fail_msg("%s", call.text);
     coney_status status = coney_amqp_publish_wait(rabbit->publisher, message, &call);
-    if (status != CONEY_OK && status != CONEY_ERETURNED)
+    if (status != CONEY_OK && status != CONEY_ERETURNED) {
+        events_print(&rabbit->events);
         fail_msg("%s: %s", coney_status_name(status), call.text);
+    }
     return status == CONEY_OK;
 }
 
