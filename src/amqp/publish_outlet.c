@@ -8,6 +8,8 @@
 
 static_assert(offsetof(struct outlet, sender) == 0, "a sender stands first");
 
+#define BODY_MOST (512u << 20) /* beyond it RabbitMQ, whatever its max_message_size, closes the whole connection */
+
 static void run_settle(struct task *task);
 
 bool outlet_init(struct outlet *outlet, const struct sender_kind *kind, const struct member_kind *member_kind,
@@ -34,7 +36,7 @@ struct place *outlet_place_of(struct member *member)
 coney_status outlet_make_room(struct sender_visit *visit, size_t method, size_t properties, size_t body, size_t *size)
 {
     struct sender *sender = visit->sender;
-    if (body > UINT32_MAX)
+    if (body > BODY_MOST)
         return CONEY_ETOOBIG;
     for (;;) {
         coney_status status = (coney_status)atomic_load(&sender->open);

@@ -46,7 +46,7 @@ void outlet_free(struct outlet *outlet);
 struct place *outlet_place_of(struct member *member);
 
 /* Any thread, inside a visit: makes sure that there is room for the entry of a message with such parts: CONEY_OK and its *size; CONEY_ETOOBIG (the
- * properties fit no frame), or what the sender answers. Waits, so `outlet->number` and the limit are to be read afterwards. */
+ * properties fit no frame, the body no broker), or what the sender answers. Waits, so `outlet->number` and the limit are to be read afterwards. */
 coney_status outlet_make_room(struct sender_visit *visit, size_t method, size_t properties, size_t body, size_t *size);
 
 /* The whole of it for a message. */

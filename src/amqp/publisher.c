@@ -56,7 +56,7 @@ static void explain(const struct sender *sender, const coney_outcome *outcome, c
     const char *words = outcome->text;
     if (outcome->status == CONEY_EREFUSED && words[0] == '\0')
         text_print(text, cap,
-                   "the broker did not take the message for the %s '%s' (nack): a queue is full, or has no leader now",
+                   "the broker did not take the message of the %s '%s' (nack): a queue is full, or has no leader now",
                    sender->member.kind->noun, sender->member.name);
     else if (outcome->status == CONEY_EREFUSED)
         text_print(text, cap, "the message was refused: %s", words);
@@ -70,9 +70,13 @@ static void explain(const struct sender *sender, const coney_outcome *outcome, c
 static void explain_size(const struct sender *sender, coney_bytes held_bytes, char *text, size_t cap)
 {
     const struct message_held *held = held_bytes.data;
-    text_print(text, cap,
-               "the properties take %zu bytes and cannot be split; a frame holds %zu of them on this connection (frame_max)",
-               held->properties, amqp_properties_max((uint32_t)sender->limit));
+    if (message_held_fits(held, (uint32_t)sender->limit))
+        text_print(text, cap, "the body is %zu bytes; no broker takes more than 512 MiB", held->body);
+    else
+        text_print(
+            text, cap,
+            "the properties take %zu bytes and cannot be split; a frame holds %zu of them on this connection (frame_max)",
+            held->properties, amqp_properties_max((uint32_t)sender->limit));
 }
 
 static const struct sender_kind sender_kind = {

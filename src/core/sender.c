@@ -133,6 +133,7 @@ static void run_confirm_timer(struct timer *timer)
     sender_give_up(sender, old);
     if (member->state != MEMBER_DEAD)
         set_confirm_timer(sender);
+    sender_want_write(sender); /* a kind may have held others back behind what was given up */
     member_unref(member);
 }
 
