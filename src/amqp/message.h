@@ -57,6 +57,12 @@ size_t message_method_write(uint8_t at[MESSAGE_METHOD_MAX], coney_bytes exchange
 coney_status message_form_make(struct message_form *form, const coney_amqp_message *message,
                                const struct message_target *target, const char **field);
 
+/* Whether the properties fit the one frame that they must stand in. */
+static inline bool message_form_fits(const struct message_form *form, uint32_t payload_max)
+{
+    return form->properties_size <= amqp_properties_max(payload_max);
+}
+
 static inline size_t message_form_size(const struct message_form *form, uint32_t payload_max)
 {
     return amqp_publish_size(form->method.len, form->properties_size, form->body.len, payload_max);
@@ -78,7 +84,7 @@ struct message_held {
 size_t message_held_size(const struct message_form *form);
 void message_hold(const struct message_form *form, struct message_held *held);
 
-/* Whether the properties fit the one frame that they must stand in. */
+/* As message_form_fits. */
 static inline bool message_held_fits(const struct message_held *held, uint32_t payload_max)
 {
     return held->properties <= amqp_properties_max(payload_max);
