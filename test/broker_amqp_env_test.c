@@ -451,7 +451,7 @@ static void G09_a_channel_that_the_broker_closes_says_why_in_every_use_from_ther
     assert_int_equal(call.code, 404);
     assert_says(call.text, "no queue 'no-such-queue'");
     assert_says(call.text, "queue.declare");
-    assert_int_equal(heard.closed, 1);
+    wait_for_close(&heard);
     assert_int_equal(heard.code, 404);
     for (int i = 0; i < 2; i++) {
         call = (coney_call){0};

@@ -50,9 +50,10 @@ typedef struct coney_amqp_options {
     void *log_ctx;
     const coney_field *client_properties; /* strings, shown by the broker beside coney's own */
     size_t client_property_count;
-    const coney_tls_options *tls;     /* for amqps; with amqp it is refused (CONEY_EINVAL) */
-    const char *mechanism;            /* "PLAIN" (default), "AMQPLAIN", "EXTERNAL", "ANONYMOUS" */
-    coney_credentials_fn credentials; /* asked instead of the URI's user and password */
+    const coney_tls_options *tls; /* for amqps; with amqp it is refused (CONEY_EINVAL) */
+    const char *mechanism;        /* "PLAIN" (default), "AMQPLAIN", "EXTERNAL", "ANONYMOUS" */
+    coney_credentials_fn
+        credentials; /* asked instead of the URI's user and password; a close waits for a call that is under way */
     void *credentials_ctx;
     int64_t heartbeat; /* nanoseconds, whole seconds; default 60 s, CONEY_OFF = none */
     int64_t

@@ -62,6 +62,9 @@ typedef struct coney_stream_env_options {
     bool keep_trying;             /* asynchronous open: go on after every address has failed */
     bool handler_thread;          /* on a loop of the user's: handlers run on a thread of their own all the same */
     const coney_tls_options *tls; /* for rabbitmq-stream+tls; refused beside a plain URI (CONEY_EINVAL) */
+    coney_credentials_fn
+        credentials; /* asked instead of the URI's user and password; a close waits for a call that is under way */
+    void *credentials_ctx;
 } coney_stream_env_options;
 
 /* Connects and logs in. `uri`: rabbitmq-stream[+tls]://[user[:password]@]host[:port][,host:port…][/vhost][?option=value…]; default user
@@ -84,6 +87,10 @@ static inline coney_stream_env *coney_stream_env_open(const char *uri, const con
  * connections. call->value: messages whose outcome was not CONEY_OK because of the close. Clears *env; NULL there is harmless.
  * From a handler or callback it returns at once: that handler is called no more, others may be until call->on_done says that all has ended. */
 CONEY_API coney_status coney_stream_env_close(coney_stream_env **env, coney_call *call);
+
+/* Gives a new password or token to every open connection now (RabbitMQ 3.13 and later take one while they are open) and to later log-ins.
+ * CONEY_EAUTH with the broker's words when one refused it. CONEY_EINVAL with `.credentials`, which are asked instead. */
+CONEY_API coney_status coney_stream_env_update_secret(coney_stream_env *env, const char *secret, coney_call *call);
 
 typedef struct coney_stream_env_stats {
     uint64_t connections; /* open now */

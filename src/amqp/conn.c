@@ -1,8 +1,8 @@
 /* conn.c: what AMQP adds to a connection: its frames, its own methods, blocked and unblocked, and the channels by their number. */
 #include "amqp/channel.h"
-#include "amqp/secret.h"
 
 #include "base/text.h"
+#include "core/secret.h"
 #include "core/sender.h"
 
 #include <stdlib.h>
@@ -60,6 +60,38 @@ static size_t fill(void *ctx, struct iovec *slices, size_t cap)
 static void heartbeat(struct conn *conn)
 {
     link_write(conn->link, amqp_heartbeat, AMQP_FRAME_BYTES);
+}
+
+/* Renewals ---------------------------------------------------------------------------------------------------------- */
+
+static bool renew(struct conn *base, const char *secret, struct renewal *renewal)
+{
+    struct amqp_conn *conn = amqp_conn_of(base);
+    const struct amqp_method update = {
+        .id = AMQP_CONNECTION_UPDATE_SECRET,
+        .connection_update_secret = {.secret = coney_bytes_str(secret), .reason = CONEY_STR("renewed by the application")}};
+    if (!amqp_conn_send(conn, 0, &update))
+        return false;
+    list_append(&conn->secrets, &renewal->in_conn);
+    return true;
+}
+
+/* The oldest renewal has its answer; false when there is none. */
+static bool renewed(struct amqp_conn *conn)
+{
+    struct list *at = list_take(&conn->secrets);
+    if (at != NULL)
+        renewal_end(container_of(at, struct renewal, in_conn), CONEY_OK, 0, "");
+    return at != NULL;
+}
+
+/* A broker closes the connection on which it refuses a secret: as not allowed. */
+static void fail_renewals(struct amqp_conn *conn, coney_status status, const char *text)
+{
+    uint32_t code = conn->conn.close_code;
+    bool refused = code == AMQP_CODE_NOT_ALLOWED || code == AMQP_CODE_ACCESS_REFUSED;
+    for (struct list *at = list_take(&conn->secrets); at != NULL; at = list_take(&conn->secrets))
+        renewal_end(container_of(at, struct renewal, in_conn), refused ? CONEY_EAUTH : status, code, text);
 }
 
 static bool send_close(struct conn *conn)
@@ -238,7 +270,7 @@ static void own_method(struct amqp_conn *conn, const struct amqp_method *method)
         set_blocked(conn, true, method->connection_blocked.reason);
     } else if (method->id == AMQP_CONNECTION_UNBLOCKED) {
         set_blocked(conn, false, (coney_bytes){0});
-    } else if (method->id != AMQP_CONNECTION_UPDATE_SECRET_OK || !secret_answered(conn)) {
+    } else if (method->id != AMQP_CONNECTION_UPDATE_SECRET_OK || !renewed(conn)) {
         text_print(text, sizeof text, "%s came on channel 0, where nothing asked for it", amqp_method_name(method->id));
         amqp_conn_protocol_error(conn, text);
     }
@@ -301,14 +333,13 @@ static void init(struct conn *base)
 static void down(struct conn *base, coney_status status, const char *text)
 {
     struct amqp_conn *conn = amqp_conn_of(base);
-    credentials_forget(&conn->credentials);
     if (conn->logged_in)
         topology_conn_lost(amqp_of(base->env), conn);
     if (conn->blocked)
         counter_add(&amqp_of(base->env)->blocked, (uint64_t)-1);
     conn->blocked = false;
     run_pumps(conn);
-    secrets_fail(conn, status, text);
+    fail_renewals(conn, status, text);
     for (size_t number = 1; number < conn->channel_cap; number++)
         if (conn->channels[number] != NULL)
             channel_lost(conn->channels[number], status, (uint16_t)base->close_code, text);
@@ -342,6 +373,7 @@ const struct conn_kind amqp_conn_kind = {
     .login = amqp_login,
     .awaited = awaited,
     .heartbeat = heartbeat,
+    .renew = renew,
     .send_close = send_close,
     .has_room = has_room,
     .is_used = is_used,

@@ -37,9 +37,8 @@ struct amqp_conn {
     unsigned pins;        /* exclusive queues and loans that live on it: it stays open without members */
     struct list idle;     /* open channels that nobody uses: loan.h */
     size_t idle_count;
-    struct list pumps;                   /* wait until the socket takes more */
-    struct list secrets;                 /* update-secret without an answer: secret.h */
-    struct credentials_wait credentials; /* the log-in waits for them */
+    struct list pumps;   /* wait until the socket takes more */
+    struct list secrets; /* renewals without an answer */
 };
 
 static inline struct amqp_conn *amqp_conn_of(struct conn *conn)

@@ -3,7 +3,7 @@
 
 #include "amqp/conn.h"
 #include "amqp/loan.h"
-#include "amqp/secret.h"
+#include "core/secret.h"
 
 #include <string.h>
 
@@ -95,7 +95,6 @@ static void end(struct env *env)
         struct amqp_handle *handle = container_of(at, struct amqp_handle, in_env);
         handle->abandon(handle);
     }
-    credentials_end(&amqp->credentials);
     topology_free(amqp);
 }
 
@@ -126,14 +125,17 @@ coney_amqp *coney_amqp_open_sized(const char *uri, const coney_amqp_options *use
         (void)env_close(&handle, NULL);
         return NULL;
     }
-    amqp->credentials.renewed = secrets_renewed;
-    amqp->credentials.failed = secrets_failed;
     return env_run_open(env, call) ? amqp : NULL;
 }
 
 coney_status coney_amqp_close(coney_amqp **rabbit, coney_call *call)
 {
     return env_close((void **)rabbit, call);
+}
+
+coney_status coney_amqp_update_secret(coney_amqp *rabbit, const char *secret, coney_call *call)
+{
+    return env_update_secret(rabbit != NULL ? &rabbit->env : NULL, secret, call);
 }
 
 coney_status coney_amqp_get_stats(const coney_amqp *rabbit, coney_amqp_stats *stats)

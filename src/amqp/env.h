@@ -6,7 +6,6 @@
 #define CONEY_AMQP_ENV_H
 
 #include "amqp/topology.h"
-#include "core/credentials.h"
 #include "core/round.h"
 
 #include <coney/amqp.h>
@@ -24,7 +23,6 @@ struct coney_amqp {
     int64_t channel_max;   /* that we offer; 0 = what the broker allows */
     size_t max_message;    /* of the largest body accepted */
     const char *mechanism; /* of SASL, as amqp_mechanism_name gives it */
-    struct credentials credentials;
     struct topology topology;
     struct round rounds[3];    /* by purpose: each dials the addresses for its connections */
     struct list loans_waiting; /* loan.h */

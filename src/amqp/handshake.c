@@ -44,14 +44,12 @@ static void await(struct amqp_conn *conn, uint32_t method)
 
 static const char *user_of(const struct amqp_conn *conn)
 {
-    const struct credentials *credentials = &amqp_of(conn->conn.env)->credentials;
-    return credentials->user != NULL ? credentials->user : settings_of(conn)->user;
+    return env_user(conn->conn.env);
 }
 
 static const char *password_of(const struct amqp_conn *conn)
 {
-    const struct credentials *credentials = &amqp_of(conn->conn.env)->credentials;
-    return credentials->password != NULL ? credentials->password : settings_of(conn)->password;
+    return env_password(conn->conn.env);
 }
 
 /* A mechanism's response into `at`: returns its bytes, more than `cap` when it does not fit, as if it did. */
@@ -310,7 +308,6 @@ void amqp_login_refused(struct amqp_conn *conn, uint16_t code, const char *reaso
     if (status == CONEY_ELOST) {
         refuse(conn, status, code, "%s ended the log-in: %s (code %u)", name, reason, (unsigned)code);
     } else if (conn->step == AMQP_CONNECTION_TUNE && code == AMQP_CODE_ACCESS_REFUSED) {
-        credentials_refused(&amqp_of(conn->conn.env)->credentials);
         refuse(conn, CONEY_EAUTH, code,
                "%s refused the log-in of user '%s': %s (code %u): check the user name and the password", name, user_of(conn),
                reason, (unsigned)code);
@@ -326,29 +323,8 @@ void amqp_login_refused(struct amqp_conn *conn, uint16_t code, const char *reaso
 
 /* Beginning ------------------------------------------------------------------------------------------------------- */
 
-static void send_header(struct amqp_conn *conn)
+void amqp_login(struct conn *conn)
 {
-    link_write(conn->conn.link, amqp_protocol_header, AMQP_PROTOCOL_HEADER_BYTES);
-    await(conn, AMQP_CONNECTION_START);
-}
-
-static void got_credentials(struct credentials_wait *wait, coney_status status)
-{
-    struct amqp_conn *conn = container_of(wait, struct amqp_conn, credentials);
-    if (status == CONEY_OK)
-        send_header(conn);
-    else
-        refuse(conn, status, 0, "no log-in at %s: the credentials callback answered %s: %s", conn->conn.name,
-               coney_status_name(status), coney_status_text(status));
-}
-
-void amqp_login(struct conn *base)
-{
-    struct amqp_conn *conn = amqp_conn_of(base);
-    struct credentials *credentials = &amqp_of(base->env)->credentials;
-    conn->credentials.done = got_credentials;
-    if (credentials->fn != NULL)
-        credentials_await(credentials, &conn->credentials);
-    else
-        send_header(conn);
+    link_write(conn->link, amqp_protocol_header, AMQP_PROTOCOL_HEADER_BYTES);
+    await(amqp_conn_of(conn), AMQP_CONNECTION_START);
 }

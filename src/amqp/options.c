@@ -48,6 +48,8 @@ void amqp_common_options(const coney_amqp_options *options, struct env_options *
         .on_log = options->on_log,
         .log_ctx = options->log_ctx,
         .log_level = options->log_level,
+        .credentials = options->credentials,
+        .credentials_ctx = options->credentials_ctx,
         .handler_thread = options->handler_thread,
     };
 }
@@ -71,7 +73,5 @@ coney_status amqp_own_options(struct coney_amqp *amqp, const coney_amqp_options 
     if (options->channel_max > 0)
         amqp->channel_max = options->channel_max;
     amqp->max_message = (size_t)(options->max_message > 0 ? options->max_message : DEFAULT_MAX_MESSAGE);
-    credentials_init(&amqp->credentials, amqp->env.loop, options->credentials, options->credentials_ctx,
-                     settings->recovery_delay, settings->recovery_max_delay);
     return CONEY_OK;
 }

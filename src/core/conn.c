@@ -192,10 +192,27 @@ const char *conn_stranger(const uint8_t *at, size_t have)
     return NULL;
 }
 
+static void got_credentials(struct credentials_wait *wait, coney_status status)
+{
+    struct conn *conn = container_of(wait, struct conn, credentials);
+    char text[TEXT_CAP];
+    if (status == CONEY_OK) {
+        conn->kind->login(conn);
+        return;
+    }
+    text_print(text, sizeof text, "no log-in at %s: the credentials callback answered %s (%s)", conn->name,
+               coney_status_name(status), coney_status_text(status));
+    conn_fail(conn, status, 0, text);
+}
+
 void conn_link_open(void *ctx)
 {
     struct conn *conn = ctx;
-    conn->kind->login(conn);
+    conn->credentials.done = got_credentials;
+    if (conn->env->has_credentials)
+        credentials_await(&conn->env->credentials, &conn->credentials);
+    else
+        conn->kind->login(conn);
 }
 
 void conn_link_read_end(void *ctx)
@@ -311,6 +328,9 @@ void conn_fail(struct conn *conn, coney_status status, uint32_t code, const char
     loop_timer_unset(env->loop, &conn->timer);
     if (env->idle == conn)
         env->idle = NULL;
+    credentials_forget(&conn->credentials);
+    if (was == CONN_CONNECTING && status == CONEY_EAUTH)
+        credentials_refused(&env->credentials);
     count_bytes(conn);
     link_close(&conn->link, true);
     tell_end(conn, was, status, code, copy);

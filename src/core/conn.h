@@ -11,6 +11,7 @@
 #include "net/link.h"
 
 struct member;
+struct renewal;
 struct round;
 
 enum purpose {
@@ -45,6 +46,9 @@ struct conn_kind {
     void (*login)(struct conn *conn); /* TCP is there: starts the log-in, which ends with conn_ready or conn_fail */
     const char *(*awaited)(const struct conn *conn); /* the name of what the log-in waits for */
     void (*heartbeat)(struct conn *conn);            /* sends one */
+    /* Gives the broker a new password or token on a connection that is ready; ends with renewal_end (core/secret.h), not from inside, also when the
+     * connection is lost. False: memory is out, or it has no room in a frame. */
+    bool (*renew)(struct conn *conn, const char *secret, struct renewal *renewal);
     bool (*send_close)(struct conn *conn);     /* an orderly Close, whose answer calls conn_fail; false: it cannot be sent */
     bool (*has_room)(const struct conn *conn); /* whether one more member fits; also asked while it connects */
     bool (*is_used)(const struct conn *conn);  /* by somebody beside its members; may be NULL */
@@ -68,10 +72,11 @@ struct conn {
     struct node dialled;
     char name[HOST_CAP + 8]; /* "host:port" of `dialled` */
 
-    struct timer timer; /* log-in and closing: a limit; ready: heartbeats */
-    uint32_t frame_max; /* as agreed; 0 = no limit. Set by the log-in */
-    uint32_t heartbeat; /* seconds, as agreed; 0 = off. Set by the log-in */
-    uint64_t seen_in;   /* bytes at the last tick */
+    struct credentials_wait credentials; /* the log-in waits for them */
+    struct timer timer;                  /* log-in and closing: a limit; ready: heartbeats */
+    uint32_t frame_max;                  /* as agreed; 0 = no limit. Set by the log-in */
+    uint32_t heartbeat;                  /* seconds, as agreed; 0 = off. Set by the log-in */
+    uint64_t seen_in;                    /* bytes at the last tick */
     uint64_t seen_out;
     uint64_t counted_in; /* of the link's bytes, in the environment's totals */
     uint64_t counted_out;

@@ -5,6 +5,7 @@
 #include "base/thread.h"
 #include "base/time.h"
 #include "core/receiver.h"
+#include "core/secret.h"
 
 #include <stdlib.h>
 
@@ -123,6 +124,15 @@ static bool start_threads(struct env *env, const struct env_options *options, co
     return env->dispatcher != NULL;
 }
 
+static void start_credentials(struct env *env, const struct env_options *options)
+{
+    env->has_credentials = options->credentials != NULL;
+    credentials_init(&env->credentials, env->loop, options->credentials, options->credentials_ctx, env->settings.recovery_delay,
+                     env->settings.recovery_max_delay);
+    env->credentials.renewed = secrets_renewed;
+    env->credentials.failed = secrets_failed;
+}
+
 static void step_closing(struct task *task);
 
 struct env *env_new(const struct env_kind *kind, const char *uri, const struct env_options *options, coney_call *call)
@@ -160,7 +170,9 @@ struct env *env_new(const struct env_kind *kind, const char *uri, const struct e
     }
     if (kind->init != NULL)
         kind->init(env);
-    if (start_threads(env, options, call))
+    bool started = start_threads(env, options, call);
+    start_credentials(env, options);
+    if (started)
         return env;
     tear_down(env);
     return NULL;
@@ -344,6 +356,7 @@ static void end_closing(struct env *env, coney_status status)
     env->closing = NULL;
     if (env->kind->end != NULL)
         env->kind->end(env);
+    credentials_end(&env->credentials);
     op_end(op, status, 0, of_op(op)->unconfirmed, NULL);
 }
 

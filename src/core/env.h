@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/pool.h"
 #include "core/call.h"
+#include "core/credentials.h"
 #include "core/dispatcher.h"
 #include "core/options.h"
 #include "core/settings.h"
@@ -40,6 +41,8 @@ struct env_kind {
 struct env {
     const struct env_kind *kind;
     struct settings settings;
+    bool has_credentials; /* a callback for them; constant */
+    struct credentials credentials;
     coney_loop *loop;
     bool owns_loop;
     struct dispatcher *dispatcher; /* NULL: handlers run on the loop */
@@ -75,8 +78,10 @@ struct env_options {
     void *event_ctx;
     coney_log_fn on_log;
     void *log_ctx;
-    coney_log_level log_level; /* 0 = CONEY_LOG_INFO */
-    bool handler_thread;       /* on a loop of the user's: handlers run on a thread of their own all the same */
+    coney_log_level log_level;        /* 0 = CONEY_LOG_INFO */
+    coney_credentials_fn credentials; /* asked instead of the URI's user and password; NULL = none */
+    void *credentials_ctx;
+    bool handler_thread; /* on a loop of the user's: handlers run on a thread of their own all the same */
 };
 
 /* An environment that is not connected, zeroed but for its struct env and what kind->init set. NULL: the call says why. */
@@ -92,6 +97,17 @@ void env_open_failed(struct env *env, coney_status status, uint32_t code, const 
 /* The public close function: closes the members, then the connections, then ends the threads. Clears *handle. call->value: what the closes of
  * members that publish reported. */
 coney_status env_close(void **handle, coney_call *call);
+
+/* On the loop: what a connection logs in with now. */
+static inline const char *env_user(const struct env *env)
+{
+    return env->credentials.user != NULL ? env->credentials.user : env->settings.user;
+}
+
+static inline const char *env_password(const struct env *env)
+{
+    return env->credentials.password != NULL ? env->credentials.password : env->settings.password;
+}
 
 struct env *env_ref(struct env *env);
 void env_unref(struct env *env);

@@ -185,6 +185,7 @@ const struct conn_kind stream_conn_kind = {
     .login = stream_login,
     .awaited = awaited,
     .heartbeat = send_heartbeat,
+    .renew = stream_renew,
     .send_close = send_close,
     .has_room = has_id,
     .attach = attach,

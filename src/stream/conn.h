@@ -98,6 +98,8 @@ void requests_fail(struct list *order, coney_status status, const char *text);
 
 /* handshake.c: the log-in. */
 void stream_login(struct conn *conn);
+bool stream_renew(struct conn *conn, const char *secret,
+                  struct renewal *renewal); /* for conn_kind: SaslAuthenticate once more */
 void stream_login_frame(struct stream_conn *conn, const struct stream_frame *frame);
 
 /* frames.c: one frame that arrived; for conn_kind.link. */

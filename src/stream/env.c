@@ -1,6 +1,7 @@
 /* env.c: the public functions of an environment. */
 #include "stream/env.h"
 
+#include "core/secret.h"
 #include "stream/conn.h"
 
 #define DEFAULT_MAX_CHUNK (64u << 20)
@@ -52,6 +53,11 @@ coney_stream_env *coney_stream_env_open_sized(const char *uri, const coney_strea
 coney_status coney_stream_env_close(coney_stream_env **handle, coney_call *call)
 {
     return env_close((void **)handle, call);
+}
+
+coney_status coney_stream_env_update_secret(coney_stream_env *stream_env, const char *secret, coney_call *call)
+{
+    return env_update_secret(stream_env != NULL ? &stream_env->env : NULL, secret, call);
 }
 
 coney_status coney_stream_env_get_stats(const coney_stream_env *stream_env, coney_stream_env_stats *stats)

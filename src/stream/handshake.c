@@ -4,11 +4,14 @@
  * is silent for ten. A refusal ends the connection with a status that says who has to change what.
  */
 #include "base/text.h"
+#include "base/time.h"
+#include "core/secret.h"
 #include "stream/conn.h"
 
 #include <stdio.h>
 
 #define PROPERTIES_CAP 6144 /* a broker takes no frame over 8192 bytes before the connection is open */
+#define PLAIN_CAP 4096
 #define BALANCER_TRIES 10
 
 static void ask(struct stream_conn *conn, struct stream_frame *frame)
@@ -65,26 +68,58 @@ static void got_properties(struct stream_conn *conn, const struct stream_frame *
     ask(conn, &next);
 }
 
+/* The data of SASL PLAIN; false when it has no room. */
+static bool plain(const struct conn *conn, const char *secret, uint8_t data[PLAIN_CAP], size_t *len)
+{
+    const char *name = env_user(conn->env);
+    size_t user = strlen(name);
+    size_t password = strlen(secret);
+    *len = user + password + 2;
+    if (*len > PLAIN_CAP)
+        return false;
+    data[0] = 0;
+    memcpy(data + 1, name, user);
+    data[user + 1] = 0;
+    memcpy(data + user + 2, secret, password);
+    return true;
+}
+
+static struct stream_frame authenticate(const uint8_t *data, size_t len)
+{
+    return (struct stream_frame){.key = STREAM_SASL_AUTHENTICATE,
+                                 .sasl_authenticate = {.mechanism = CONEY_STR("PLAIN"), .data = {data, len}}};
+}
+
 static void send_plain(struct stream_conn *conn)
 {
-    const struct settings *settings = &conn->conn.env->settings;
-    size_t user = strlen(settings->user);
-    size_t password = strlen(settings->password);
-    size_t len = user + password + 2;
-    uint8_t data[4096];
-    if (len > sizeof data) {
+    uint8_t data[PLAIN_CAP];
+    size_t len;
+    if (!plain(&conn->conn, env_password(conn->conn.env), data, &len)) {
         conn_fail(&conn->conn, CONEY_EINVAL, 0,
                   "user name and password take more than 4 KiB together: the broker takes no such log-in");
         return;
     }
-    data[0] = 0;
-    memcpy(data + 1, settings->user, user);
-    data[user + 1] = 0;
-    memcpy(data + user + 2, settings->password, password);
-    struct stream_frame frame = {.key = STREAM_SASL_AUTHENTICATE,
-                                 .sasl_authenticate = {.mechanism = CONEY_STR("PLAIN"), .data = {data, len}}};
+    struct stream_frame frame = authenticate(data, len);
     ask(conn, &frame);
     explicit_bzero(data, sizeof data);
+}
+
+static void renewed(void *ctx, coney_status status, const struct stream_frame *answer, const char *text)
+{
+    bool refused = answer != NULL && status != CONEY_OK;
+    renewal_end(ctx, refused ? CONEY_EAUTH : status, refused ? answer->code : 0, text);
+}
+
+bool stream_renew(struct conn *conn, const char *secret, struct renewal *renewal)
+{
+    uint8_t data[PLAIN_CAP];
+    size_t len;
+    if (!plain(conn, secret, data, &len))
+        return false;
+    struct stream_frame frame = authenticate(data, len);
+    bool sent = stream_conn_request(conn, &frame, time_after(time_now(), conn->env->settings.call_deadline), renewed, renewal);
+    explicit_bzero(data, sizeof data);
+    return sent;
 }
 
 static void got_mechanisms(struct stream_conn *conn, const struct stream_frame *frame)
@@ -184,11 +219,11 @@ static void refused(struct stream_conn *conn, const struct stream_frame *frame)
     char text[TEXT_CAP];
     if (frame->key == STREAM_SASL_AUTHENTICATE || status == CONEY_EAUTH)
         text_print(text, sizeof text, "%s refused the log-in of user '%s' (%s, code %u): check the user name and the password",
-                   conn->conn.name, settings->user, answered, (unsigned)frame->code);
+                   conn->conn.name, env_user(conn->conn.env), answered, (unsigned)frame->code);
     else if (frame->key == STREAM_OPEN)
         text_print(text, sizeof text,
                    "%s refused virtual host '%s' (%s, code %u): check its name, and that user '%s' may enter it",
-                   conn->conn.name, settings->vhost, answered, (unsigned)frame->code, settings->user);
+                   conn->conn.name, settings->vhost, answered, (unsigned)frame->code, env_user(conn->conn.env));
     else
         text_print(text, sizeof text, "%s refused %s during the log-in (%s, code %u)", conn->conn.name,
                    stream_key_name(frame->key), answered, (unsigned)frame->code);

@@ -42,6 +42,8 @@ bool stream_options_read(const coney_stream_env_options *options, struct env_opt
         .log_ctx = options->log_ctx,
         .log_level = options->log_level,
         .handler_thread = options->handler_thread,
+        .credentials = options->credentials,
+        .credentials_ctx = options->credentials_ctx,
     };
     return true;
 }
