@@ -16,7 +16,7 @@
 struct track {
     struct list in_replay;
     struct replay *replay;
-    struct amqp_conn *conn; /* the very one; NULL: any of the purpose */
+    struct amqp_conn *conn; /* held, and kept open; NULL: none yet, any of the purpose will do */
     enum purpose purpose;
     struct loan loan;
     enum { OVER, STARTED, READY, DEAD } state; /* of the loan; DEAD: there is no connection for it */
@@ -155,15 +155,38 @@ static void run_stuck(struct timer *timer)
         renew(track);
 }
 
+/* All its channels are of this connection from now on. */
+static void hold(struct track *track, struct amqp_conn *conn)
+{
+    track->conn = conn;
+    (void)conn_ref(&conn->conn);
+    amqp_conn_pin(conn);
+}
+
 static void track_ready(struct loan *loan)
 {
     struct track *track = container_of(loan, struct track, loan);
     track->state = READY;
-    track->conn = loan->channel->conn;
+    if (track->conn == NULL)
+        hold(track, loan->channel->conn);
     go_on(track->replay);
 }
 
-/* No connection: what needs the track is left as it is. */
+static bool any_ready(const struct replay *replay)
+{
+    for (const struct list *item = replay->tracks.next; item != &replay->tracks; item = item->next)
+        if (container_of(item, const struct track, in_replay)->state == READY)
+            return true;
+    return false;
+}
+
+static void leave_all(struct list *due)
+{
+    while (list_take(due) != NULL)
+        continue;
+}
+
+/* No connection: what needs the track is left as it is; so is all, when no other has one: the addresses are the same. */
 static void close_track(struct track *track)
 {
     struct replay *replay = track->replay;
@@ -173,6 +196,8 @@ static void close_track(struct track *track)
     replay->cut = true;
     needs_another(replay);
     send_again(track);
+    if (!any_ready(replay))
+        leave_all(&replay->due);
     topology_let_go(amqp);
     if (amqp->topology.replay == replay)
         go_on(replay);
@@ -205,12 +230,13 @@ static struct track *open_track(struct replay *replay, enum purpose purpose, str
         return NULL;
     track->replay = replay;
     track->purpose = purpose;
-    track->conn = conn;
     track->loan.ready = track_ready;
     track->loan.failed = track_failed;
     track->stuck.fire = run_stuck;
     list_init(&track->sent);
     list_append(&replay->tracks, &track->in_replay);
+    if (conn != NULL)
+        hold(track, conn);
     return track;
 }
 
@@ -306,6 +332,10 @@ static void end_tracks(struct replay *replay, bool clean)
         struct track *track = of_tracks(item);
         loop_timer_unset(replay->amqp->env.loop, &track->stuck);
         loan_end(&track->loan, clean);
+        if (track->conn != NULL) {
+            amqp_conn_unpin(track->conn);
+            conn_unref(&track->conn->conn);
+        }
         free(track);
     }
 }
@@ -383,9 +413,8 @@ void replay_stop(struct coney_amqp *amqp)
     list_init(&left);
     for (struct list *item = replay->tracks.next; item != &replay->tracks; item = item->next)
         take_back(of_tracks(item), &left);
-    list_move_all(&left, &replay->due);
-    while (list_take(&left) != NULL)
-        continue;
+    leave_all(&left);
+    leave_all(&replay->due);
     end_tracks(replay, false);
     amqp->topology.replay = NULL;
     free(replay);
@@ -398,7 +427,7 @@ struct record *replay_item_on(const struct coney_amqp *amqp, const struct amqp_c
         return NULL;
     for (const struct list *item = replay->tracks.next; item != &replay->tracks; item = item->next) {
         const struct track *track = container_of(item, const struct track, in_replay);
-        if (track->conn == conn && !list_empty(&track->sent))
+        if (track->conn == conn && !list_empty(&track->sent) && !is_forgotten(of_replay(track->sent.next)))
             return of_replay(track->sent.next);
     }
     return NULL;

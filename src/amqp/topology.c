@@ -38,7 +38,7 @@ void topology_let_go(struct coney_amqp *amqp)
 static void start(struct coney_amqp *amqp)
 {
     struct topology *topology = &amqp->topology;
-    if (topology->replay != NULL)
+    if (topology->replay != NULL || amqp->env.closing != NULL)
         return;
     loop_timer_unset(amqp->env.loop, &topology->retry);
     if (!replay_start(amqp))
@@ -176,10 +176,15 @@ void topology_free(struct coney_amqp *amqp)
     free_all(&topology->bindings);
 }
 
+static bool must_wait(const struct coney_amqp *amqp)
+{
+    return amqp->topology.stale && amqp->env.closing == NULL;
+}
+
 bool topology_is_ready(struct coney_amqp *amqp, struct member *member)
 {
     struct place *place = place_of(member);
-    if (!amqp->topology.stale)
+    if (!must_wait(amqp))
         return true;
     place->waiter = member;
     list_append(&amqp->topology.waiting, &place->waiting);
@@ -189,7 +194,7 @@ bool topology_is_ready(struct coney_amqp *amqp, struct member *member)
 
 bool topology_is_ready_for(struct coney_amqp *amqp, struct topology_call *call)
 {
-    if (!amqp->topology.stale)
+    if (!must_wait(amqp))
         return true;
     list_append(&amqp->topology.calls, &call->waiting);
     start(amqp);
