@@ -36,6 +36,7 @@ static enum weight weight_of(coney_event_type type)
     switch (type) {
     case CONEY_EVENT_CORRUPT_CHUNK:
     case CONEY_EVENT_UNREADABLE_ENTRY:
+    case CONEY_EVENT_RETURNED:
         return LOSS;
     case CONEY_EVENT_GAVE_UP:
         return END;
@@ -48,6 +49,15 @@ static enum weight weight_of(coney_event_type type)
     case CONEY_EVENT_STREAM_GONE:
     case CONEY_EVENT_OFFSET_NOT_STORED:
     case CONEY_EVENT_SERVER_CLOSE:
+    case CONEY_EVENT_CHANNEL_CLOSED:
+    case CONEY_EVENT_CONSUMER_CANCELED:
+    case CONEY_EVENT_BLOCKED:
+    case CONEY_EVENT_UNBLOCKED:
+    case CONEY_EVENT_TOPOLOGY_FAILED:
+    case CONEY_EVENT_QUEUE_RENAMED:
+    case CONEY_EVENT_SECRET_RENEWED:
+    case CONEY_EVENT_SECRET_REFUSED:
+    case CONEY_EVENT_NOT_SETTLED:
         return STEP;
     }
     return STEP;
