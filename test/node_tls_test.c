@@ -1,5 +1,6 @@
 /* TLS on a node of our own that asks for client certificates, is killed, and gets new certificates while we are connected. */
 #define _GNU_SOURCE
+#include "amqp_scene.h"
 #include "scene.h"
 #include "traffic.h"
 
@@ -43,6 +44,26 @@ static void with_a_certificate_messages_go_both_ways(void **state)
     deliveries_free(&deliveries);
 }
 
+/* The user is the certificate's common name, and has no password. */
+static void with_external_the_certificate_is_the_log_in(void **state)
+{
+    (void)state;
+    node_do(&node, "add_user coney-client unused");
+    node_do(&node, "clear_password coney-client");
+    node_do(&node, "set_permissions coney-client '.*' '.*' '.*'");
+    coney_amqp_options options = {.tls = &tls, .mechanism = "EXTERNAL"};
+    char amqps[300];
+    text_print(amqps, sizeof amqps, "amqps://127.0.0.1:%u", (unsigned)node.amqps_port);
+    coney_call call = {0};
+    coney_amqp *rabbit = coney_amqp_open(amqps, &options, &call);
+    if (rabbit == NULL)
+        fail_msg("%s", call.text);
+    char *users = node_ctl(&node, "-q list_connections user auth_mechanism");
+    assert_says(users, "coney-client\tEXTERNAL");
+    free(users);
+    coney_amqp_close(&rabbit, NULL);
+}
+
 static void a_node_killed_under_load_loses_nothing_over_tls(void **state)
 {
     (void)state;
@@ -78,7 +99,10 @@ static void SB_81_certificates_that_were_renewed_are_used_by_the_next_connection
 
 int main(void)
 {
-    if (!node_start(&node, "tls", "--conf 'ssl_options.fail_if_no_peer_cert = true'"))
+    if (!node_start(&node, "tls",
+                    "--plugins rabbitmq_stream,rabbitmq_auth_mechanism_ssl "
+                    "--conf 'ssl_options.fail_if_no_peer_cert = true' "
+                    "--conf 'auth_mechanisms.1 = PLAIN' --conf 'auth_mechanisms.2 = EXTERNAL'"))
         return 77;
     if (node.stream_tls_port == 0) {
         node_remove(&node);
@@ -92,6 +116,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_node_that_asks_for_a_certificate_refuses_who_has_none),
         cmocka_unit_test(with_a_certificate_messages_go_both_ways),
+        cmocka_unit_test(with_external_the_certificate_is_the_log_in),
         cmocka_unit_test(a_node_killed_under_load_loses_nothing_over_tls),
         cmocka_unit_test(SB_81_certificates_that_were_renewed_are_used_by_the_next_connection),
     };
