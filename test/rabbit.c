@@ -1,21 +1,20 @@
 #define _GNU_SOURCE
 #include "rabbit.h"
 
+#include "amqp_scene.h"
 #include "scene.h"
 
 void rabbit_open(struct rabbit *rabbit, const struct node *node, const coney_amqp_options *options)
 {
-    char uri[64];
     coney_call call = {0};
     coney_amqp_options own = *options;
     *rabbit = (struct rabbit){0};
     own.on_event = events_add;
     own.event_ctx = &rabbit->events;
     fresh_name(rabbit->prefix, sizeof rabbit->prefix, "topology");
-    snprintf(uri, sizeof uri, "amqp://127.0.0.1:%u", (unsigned)node->amqp_port);
-    rabbit->env = coney_amqp_open(uri, &own, &call);
+    rabbit->env = coney_amqp_open(amqp_uri(node->amqp_port), &own, &call);
     if (rabbit->env == NULL)
-        fail_msg("the environment did not open on %s: %s", uri, call.text);
+        fail_msg("the environment did not open: %s", call.text);
 }
 
 void rabbit_up(struct rabbit *rabbit, const struct node *node)
