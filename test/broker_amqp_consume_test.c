@@ -25,6 +25,7 @@ static void consumes_a_thousand(const coney_amqp_queue *queue)
     warren_fill(&warren, 500, 500);
     parcels_wait(&parcels, 1000);
     parcels_are_in_order(&parcels, 0, 1000);
+    assert_int_equal(coney_amqp_consumer_pause(consumer), CONEY_OK);
     coney_amqp_consumer_stats stats = warren_stats(consumer);
     assert_int_equal(stats.messages, 1000);
     assert_int_equal(stats.acked, 1000);

@@ -46,7 +46,7 @@ struct coney_amqp_consumer {
 
     /* The lane's own. */
     struct run current;
-    size_t unit_size; /* of the message at hand */
+    const uint8_t *unit_end; /* of the message at hand */
     coney_amqp_delivery delivery;
     uint64_t kept_now;   /* number + 1 of the message for which the handler called keep */
     int64_t until_flush; /* settlements until the loop is asked to write them */
@@ -63,9 +63,9 @@ struct coney_amqp_consumer {
     atomic_bool full;            /* too much is queued: the connection is read no further */
 
     /* The loop's own. */
-    struct run open_run; /* not queued yet; open_count deliveries */
-    uint64_t open_count;
-    uint64_t next_number;
+    struct run open_run;    /* not queued yet */
+    uint64_t open_tag;      /* with which it begins */
+    uint64_t next_number;   /* behind what is queued */
     uint64_t next_tag;      /* 0: the first of this place is to come */
     uint64_t tags_before;   /* of the channel, when the consumer got it */
     struct task queue_task; /* the open run goes into the queue at the end of the round */

@@ -103,7 +103,8 @@ coney_kept *coney_amqp_keep(const coney_amqp_delivery *delivery)
     if (consumer == NULL || delivery != &consumer->delivery || consumer->kept_now == consumer->current.number + 1)
         return NULL;
     const struct run *run = &consumer->current;
-    struct amqp_kept *kept = amqp_kept_new(run->block, run->at, consumer->unit_size, settle_kept);
+    size_t len = (size_t)(consumer->unit_end - run->at);
+    struct amqp_kept *kept = amqp_kept_new(run->block, run->at, len, settle_kept);
     if (kept == NULL)
         return NULL;
     kept->delivery.consumer = consumer;
@@ -113,7 +114,7 @@ coney_kept *coney_amqp_keep(const coney_amqp_delivery *delivery)
     (void)ledger_hold(&consumer->ledger, run->number); /* a place that is lost meanwhile is found out when it is settled */
     lock_release(&consumer->receiver.lock);
     struct block *block = kept->kept.block;
-    receiver_keep(&consumer->receiver, &kept->kept, settle_kept, block, consumer->unit_size, run->place);
+    receiver_keep(&consumer->receiver, &kept->kept, settle_kept, block, len, run->place);
     block_unref(block);
     consumer->kept_now = run->number + 1;
     return &kept->kept.head;

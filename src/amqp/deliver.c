@@ -74,8 +74,6 @@ static bool enqueue(struct coney_amqp_consumer *consumer, struct run *run, uint6
 static void drop_open_run(struct coney_amqp_consumer *consumer)
 {
     block_unref(consumer->open_run.block);
-    consumer->next_number -= consumer->open_count;
-    consumer->open_count = 0;
     consumer->open_run = (struct run){0};
 }
 
@@ -84,15 +82,16 @@ void amqp_consumer_queue_open_run(struct coney_amqp_consumer *consumer)
     struct run *run = &consumer->open_run;
     if (run->block == NULL)
         return;
+    uint64_t count = consumer->next_tag - consumer->open_tag;
     counter_add(&consumer->received_bytes, (uint64_t)(run->end - run->at));
-    if (consumer->no_memory || !enqueue(consumer, run, consumer->open_count)) {
+    if (consumer->no_memory || !enqueue(consumer, run, count)) {
         counter_add(&consumer->received_bytes, 0 - (uint64_t)(run->end - run->at));
         consumer->no_memory = true;
         drop_open_run(consumer);
         return;
     }
     *run = (struct run){0};
-    consumer->open_count = 0;
+    consumer->next_number += count;
     if (consumer->receiver.member.state == MEMBER_ACTIVE)
         lane_wake(&consumer->receiver.lane);
     hold_up_if_full(consumer);
@@ -111,11 +110,13 @@ void amqp_consumer_queue_task(struct task *task)
     member_unref(member);
 }
 
-static void begin_run(struct coney_amqp_consumer *consumer, struct block *block, const uint8_t *at, size_t len)
+static __attribute__((noinline)) void begin_run(struct coney_amqp_consumer *consumer, struct block *block, const uint8_t *at,
+                                                size_t len)
 {
     struct member *member = &consumer->receiver.member;
     amqp_consumer_queue_open_run(consumer);
     consumer->open_run = (struct run){.block = block_ref(block), .at = at, .end = at + len, .number = consumer->next_number};
+    consumer->open_tag = consumer->next_tag;
     if (!atomic_load_explicit(&consumer->queue_task.posted, memory_order_relaxed)) {
         member_ref(member);
         loop_defer(member->env->loop, &consumer->queue_task);
@@ -125,7 +126,7 @@ static void begin_run(struct coney_amqp_consumer *consumer, struct block *block,
 }
 
 /* A channel that was used before begins where it was left. */
-static bool begin_tags(struct coney_amqp_consumer *consumer, uint64_t tag)
+static __attribute__((noinline)) bool begin_tags(struct coney_amqp_consumer *consumer, uint64_t tag)
 {
     bool first = consumer->next_tag == 0 && tag != 0;
     if (first) {
@@ -146,13 +147,11 @@ const char *amqp_consumer_content(void *ctx, struct block *block, const uint8_t 
         return field;
     if (__builtin_expect(deliver.delivery_tag != consumer->next_tag, 0) && !begin_tags(consumer, deliver.delivery_tag))
         return "basic_deliver.delivery_tag is not the next one";
-    if (consumer->open_run.end == at && consumer->open_run.block == block)
+    if (__builtin_expect(consumer->open_run.end == at, 1)) /* of the same block: others' bytes are elsewhere */
         consumer->open_run.end = at + len;
     else
         begin_run(consumer, block, at, len);
     consumer->next_tag++;
-    consumer->next_number++;
-    consumer->open_count++;
     return NULL;
 }
 
@@ -172,28 +171,29 @@ void amqp_consumer_drop_queue(struct coney_amqp_consumer *consumer)
 
 /* The lane ---------------------------------------------------------------------------------------------------------- */
 
-/* Bytes of the unit at `at`, which was measured when it arrived. */
-static inline size_t unit_size(const uint8_t *at)
+/* Sets the delivery to the unit at `at` and returns the unit's end. Nothing is checked: the connection has measured the unit, and all of its method
+ * was read when it arrived. */
+static inline const uint8_t *set_delivery(coney_amqp_delivery *delivery, const uint8_t *at)
 {
-    size_t header = load32(at + 3) + (size_t)AMQP_FRAME_BYTES;
-    size_t body = header + load32(at + header + 3) + AMQP_FRAME_BYTES;
-    uint64_t size = load64(at + header + AMQP_HEAD_BYTES + 4);
-    return size > 0 ? body + size + AMQP_FRAME_BYTES : body;
-}
+    const uint8_t *header = at + load32(at + 3) + AMQP_FRAME_BYTES;
+    uint32_t header_size = load32(header + 3);
+    size_t body_size = (size_t)load64(header + AMQP_HEAD_BYTES + 4);
+    const uint8_t *body = header + header_size + AMQP_FRAME_BYTES;
+    delivery->encoded_properties.data = header + AMQP_HEAD_BYTES + AMQP_PROPERTIES_AT;
+    delivery->encoded_properties.len = header_size - AMQP_PROPERTIES_AT;
+    delivery->body.data = body_size > 0 ? body + AMQP_HEAD_BYTES : NULL;
+    delivery->body.len = body_size;
 
-/* The unit was looked through when it arrived. */
-static inline void set_delivery(coney_amqp_delivery *delivery, const uint8_t *at, size_t size)
-{
-    struct amqp_unit unit = {0};
-    struct amqp_basic_deliver deliver = {0};
-    (void)amqp_unit_read(at, size, &unit);
-    (void)amqp_deliver_read(unit.method, &deliver);
-    delivery->body = unit.body;
-    delivery->encoded_properties = unit.properties;
-    delivery->exchange = deliver.exchange;
-    delivery->routing_key = deliver.routing_key;
-    delivery->delivery_tag = deliver.delivery_tag;
-    delivery->redelivered = deliver.redelivered;
+    const uint8_t *tag = at + AMQP_HEAD_BYTES + 5 + at[AMQP_HEAD_BYTES + 4];
+    delivery->delivery_tag = load64(tag);
+    delivery->redelivered = tag[8] & 1;
+    const uint8_t *exchange = tag + 9;
+    const uint8_t *key = exchange + 1 + exchange[0];
+    delivery->exchange.data = exchange + 1;
+    delivery->exchange.len = exchange[0];
+    delivery->routing_key.data = key + 1;
+    delivery->routing_key.len = key[0];
+    return body_size > 0 ? body + body_size + AMQP_FRAME_BYTES : body;
 }
 
 static inline bool is_stale(const struct coney_amqp_consumer *consumer, uint64_t number)
@@ -237,33 +237,36 @@ static __attribute__((noinline)) bool hand_over(struct coney_amqp_consumer *cons
     coney_amqp_delivery *delivery = &consumer->delivery;
     struct run *run = &consumer->current;
     const uint8_t *began = run->at;
-    uint64_t messages = 0;
+    const uint8_t *at = run->at;
+    uint64_t first = run->number;
+    uint64_t number = first;
     uint64_t otherwise = 0;
     uint64_t bytes = 0;
     bool go_on = true;
-    while (go_on && run->at < run->end && !lane_is_stopped(&consumer->receiver.lane) && !is_stale(consumer, run->number)) {
-        size_t size = unit_size(run->at);
-        set_delivery(delivery, run->at, size);
-        consumer->unit_size = size;
-        coney_settle how = on_delivery(ctx, delivery);
-        messages++;
+    while (go_on && at < run->end && !lane_is_stopped(&consumer->receiver.lane) && !is_stale(consumer, number)) {
+        const uint8_t *end = set_delivery(delivery, at);
+        run->at = at;
+        run->number = number;
+        consumer->unit_end = end;
         bytes += delivery->body.len;
+        coney_settle how = on_delivery(ctx, delivery);
         if (__builtin_expect(how != CONEY_ACK, 0)) {
             otherwise++;
             amqp_consumer_settle_at_hand(consumer, how);
             go_on = !receiver_keeps_too_much(&consumer->receiver);
         }
-        run->at += size;
-        run->number++;
-        atomic_store_explicit(&consumer->done, run->number, memory_order_release);
+        at = end;
+        atomic_store_explicit(&consumer->done, ++number, memory_order_release);
         if (__builtin_expect(--consumer->until_flush <= 0, 0))
             wake_loop(consumer);
     }
-    counter_add(&consumer->messages, messages);
-    counter_add(&consumer->acked, messages - otherwise);
+    run->at = at;
+    run->number = number;
+    counter_add(&consumer->messages, number - first);
+    counter_add(&consumer->acked, number - first - otherwise);
     counter_add(&consumer->bytes, bytes);
-    counter_add(&consumer->handed_bytes, (uint64_t)(run->at - began));
-    if (run->at == run->end || is_stale(consumer, run->number))
+    counter_add(&consumer->handed_bytes, (uint64_t)(at - began));
+    if (at == run->end || is_stale(consumer, number))
         amqp_consumer_drop_current(consumer);
     return go_on;
 }
