@@ -78,7 +78,7 @@ void wire91_close(struct wire *w);
 /* The next frame, if all of it is in the buffer; no system call. A frame without its end octet ends the program. */
 bool wire91_take(struct wire *w, struct amqp_frame *frame);
 
-/* Waits for the next frame. amqp_expect: it must be this method. */
+/* Waits for the next frame. wire91_expect: it must be this method. */
 struct amqp_frame wire91_read(struct wire *w);
 struct amqp_frame wire91_expect(struct wire *w, enum amqp_method method);
 

@@ -180,7 +180,7 @@ static void serve(struct service *service, struct wire *wire)
     } while (wire_receive(p->wire));
 }
 
-/* The chunk ---------------------------------------------------------------------------------------------------- */
+/* The chunk -------------------------------------------------------------------------------------------------------- */
 
 /* CRC-32 as in zlib, a bit at a time: it is computed once. */
 static uint32_t crc32_of(const uint8_t *data, size_t len)
