@@ -448,6 +448,56 @@ static void a_message_under_another_users_name_is_refused_with_406(void **state)
     amqp_scene_down(&scene);
 }
 
+static void a_message_to_an_internal_exchange_is_refused_with_403(void **state)
+{
+    (void)state;
+    struct amqp_scene scene;
+    char name[100];
+    coney_call call = {0};
+    amqp_scene_up(&scene, &node);
+    snprintf(name, sizeof name, "%s-internal", scene.queue);
+    coney_amqp_exchange exchange = {.name = name, .internal = true};
+    assert_int_equal(coney_amqp_exchange_declare(scene.rabbit, &exchange, NULL), CONEY_OK);
+    coney_amqp_publisher *publisher = amqp_scene_publisher(&scene, NULL, NULL);
+    coney_amqp_message message = {.body = CONEY_STR("x"), .exchange = coney_bytes_str(name)};
+    assert_int_equal(coney_amqp_publish_wait(publisher, &message, &call), CONEY_EREFUSED);
+    assert_int_equal(call.code, 403);
+    assert_int_equal(coney_amqp_publish_wait(publisher, &(coney_amqp_message){.body = CONEY_STR("y")}, NULL), CONEY_OK);
+    amqp_publisher_close(&publisher);
+    assert_int_equal(coney_amqp_exchange_delete(scene.rabbit, name, 0, NULL), CONEY_OK);
+    amqp_scene_down(&scene);
+}
+
+/* C12: RabbitMQ 4 takes 16 MiB, RabbitMQ 3 128 MiB. */
+static void C12_a_body_that_is_too_large_for_the_broker_is_refused_alone(void **state)
+{
+    (void)state;
+    struct amqp_scene scene;
+    struct outcomes outcomes = {0};
+    size_t len = (16 << 20) + 1;
+    char *body = calloc(1, len);
+    assert_non_null(body);
+    amqp_scene_up(&scene, &node);
+    coney_amqp_publisher *publisher = amqp_scene_publisher(&scene, &outcomes, NULL);
+    amqp_publish_numbered(publisher, 0, 20);
+    coney_amqp_message large = {.body = coney_bytes_of(body, len), .tag = 20};
+    assert_int_equal(coney_amqp_publish(publisher, &large), CONEY_OK);
+    amqp_publish_numbered(publisher, 21, 20);
+    outcomes_wait(&outcomes, 41);
+    outcomes_are_each_once(&outcomes, 0, 41);
+    for (size_t i = 0; i < 41; i++) {
+        struct outcome outcome = outcomes_of(&outcomes, i);
+        if (outcome.tag == 20 && outcome.status != CONEY_OK)
+            assert_true(outcome.status == CONEY_EREFUSED && outcome.code == 406 && outcome.body_len == len);
+        else
+            assert_int_equal(outcome.status, CONEY_OK);
+    }
+    amqp_publisher_close(&publisher);
+    outcomes_free(&outcomes);
+    free(body);
+    amqp_scene_down(&scene);
+}
+
 static void without_resending_a_closed_channel_makes_what_is_open_unknown(void **state)
 {
     (void)state;
@@ -515,6 +565,56 @@ static void the_bound_holds_and_nothing_is_lost_at_it(void **state)
         status = coney_amqp_publish(publisher, &(coney_amqp_message){.body = CONEY_STR("x")});
     assert_int_equal(status, CONEY_EAGAIN);
     amqp_publisher_close(&publisher);
+    outcomes_free(&outcomes);
+    amqp_scene_down(&scene);
+}
+
+enum { THREADS = 8, EACH = 400 };
+
+struct writer {
+    pthread_t thread;
+    coney_amqp_publisher *own;
+    coney_amqp_publisher *shared;
+    coney_status status;
+};
+
+static void *write_bodies(void *ctx)
+{
+    static const char body[24000];
+    struct writer *writer = ctx;
+    for (size_t i = 0; i < EACH && writer->status == CONEY_OK; i++) {
+        coney_amqp_message message = {.body = coney_bytes_of(body, 1 + i * 59 % sizeof body), .transient = true};
+        writer->status = coney_amqp_publish(i % 2 == 0 ? writer->own : writer->shared, &message);
+    }
+    return NULL;
+}
+
+static void F11_threads_may_share_a_connection_and_a_publisher(void **state)
+{
+    (void)state;
+    struct amqp_scene scene;
+    struct outcomes outcomes = {0};
+    struct writer writers[THREADS] = {0};
+    amqp_scene_set(&scene);
+    scene.options.frame_max = 8192; /* bodies of one to three frames */
+    amqp_scene_open(&scene, amqp_uri(node.amqp_port));
+    coney_amqp_publisher *shared = amqp_scene_publisher(&scene, &outcomes, NULL);
+    for (size_t i = 0; i < THREADS; i++) {
+        writers[i].own = amqp_scene_publisher(&scene, &outcomes, NULL);
+        writers[i].shared = shared;
+    }
+    for (size_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&writers[i].thread, NULL, write_bodies, &writers[i]), 0);
+    for (size_t i = 0; i < THREADS; i++)
+        pthread_join(writers[i].thread, NULL);
+    for (size_t i = 0; i < THREADS; i++) {
+        assert_int_equal(writers[i].status, CONEY_OK);
+        amqp_publisher_close(&writers[i].own);
+    }
+    amqp_publisher_close(&shared);
+    all_are(&outcomes, THREADS * EACH, CONEY_OK);
+    assert_int_equal(amqp_scene_ready(&scene, NULL), THREADS * EACH);
+    assert_int_equal(events_count(&scene.events, CONEY_EVENT_DISCONNECTED), 0);
     outcomes_free(&outcomes);
     amqp_scene_down(&scene);
 }
@@ -806,9 +906,12 @@ int main(void)
         cmocka_unit_test(a_queue_that_is_full_refuses_with_a_nack),
         cmocka_unit_test(messages_to_a_missing_exchange_are_found_among_good_ones),
         cmocka_unit_test(a_message_under_another_users_name_is_refused_with_406),
+        cmocka_unit_test(a_message_to_an_internal_exchange_is_refused_with_403),
+        cmocka_unit_test(C12_a_body_that_is_too_large_for_the_broker_is_refused_alone),
         cmocka_unit_test(without_resending_a_closed_channel_makes_what_is_open_unknown),
         cmocka_unit_test(a_batch_is_accepted_up_to_the_first_message_that_cannot_be),
         cmocka_unit_test(the_bound_holds_and_nothing_is_lost_at_it),
+        cmocka_unit_test(F11_threads_may_share_a_connection_and_a_publisher),
         cmocka_unit_test(without_confirms_written_is_all_there_is_to_say),
         cmocka_unit_test(after_cuts_every_message_is_confirmed_once_and_none_is_missing),
         cmocka_unit_test(J06_without_resending_a_cut_makes_what_is_open_unknown_and_the_count_begins_anew),
