@@ -251,6 +251,61 @@ static void without_acks_the_broker_forgets_and_a_reject_is_an_event(void **stat
     warren_down(&warren);
 }
 
+static void H09_without_acks_no_more_is_held_than_is_allowed_and_the_connection_lives(void **state)
+{
+    (void)state;
+    struct warren warren;
+    struct parcels slow = {.closed_gate = true};
+    warren_set(&warren, &node);
+    warren.options.heartbeat = CONEY_SECOND;
+    warren_open(&warren, NULL);
+    warren_fill_with(&warren, 0, 4000, 4000);
+    coney_amqp_consumer_options options = {.no_ack = true, .max_queued = 500000};
+    coney_amqp_consumer *consumer = warren_consumer(&warren, &slow, &options);
+    parcels_wait_at_gate(&slow);
+
+    assert_false(events_reach(&warren.events, CONEY_EVENT_DISCONNECTED, 1, 3500));
+    uint64_t queued = warren_stats(consumer).queued_bytes;
+    assert_in_range(queued, 500000, 2000000);
+    parcels_open_gate(&slow);
+    parcels_wait(&slow, 4000);
+    parcels_are_in_order(&slow, 0, 4000);
+    assert_int_equal(events_count(&warren.events, CONEY_EVENT_DISCONNECTED), 0);
+    warren_close_consumer(&consumer);
+    parcels_free(&slow);
+    warren_down(&warren);
+}
+
+static void a_full_consumer_can_be_closed_and_others_read_on(void **state)
+{
+    (void)state;
+    struct warren warren;
+    struct parcels full = {.closed_gate = true};
+    struct parcels other = {0};
+    char queue[100];
+    warren_up(&warren, &node, NULL);
+    snprintf(queue, sizeof queue, "%s-other", warren.queue);
+    warren_declare(&warren, queue, NULL);
+    warren_fill_with(&warren, 0, 1000, 4000);
+    coney_amqp_consumer *beside = warren_consumer_of(&warren, queue, &other, NULL);
+    coney_amqp_consumer_options options = {.prefetch = 500, .max_queued = 100000, .paused = true};
+    coney_amqp_consumer *consumer = warren_consumer(&warren, &full, &options);
+    warren_wait_for_ready(&warren, warren.queue, 500);
+    warren_close_consumer(&consumer);
+    warren_wait_for_ready(&warren, warren.queue, 1000);
+    coney_amqp_publisher_options publishing = {.routing_key = queue};
+    coney_amqp_publisher *publisher = coney_amqp_publisher_open(warren.env, &publishing, NULL);
+    coney_amqp_message message = {.body = CONEY_STR("m0")};
+    assert_int_equal(coney_amqp_publish_wait(publisher, &message, NULL), CONEY_OK);
+    parcels_wait(&other, 1);
+    coney_amqp_publisher_close(&publisher, NULL);
+    warren_close_consumer(&beside);
+    coney_amqp_queue_delete(warren.env, queue, 0, NULL);
+    parcels_free(&full);
+    parcels_free(&other);
+    warren_down(&warren);
+}
+
 static void a_handler_on_the_loop_works_the_same(void **state)
 {
     (void)state;
@@ -528,6 +583,8 @@ int main(void)
         cmocka_unit_test(an_exclusive_consumer_keeps_others_out),
         cmocka_unit_test(the_consumer_of_a_higher_priority_gets_all_that_it_can_take),
         cmocka_unit_test(without_acks_the_broker_forgets_and_a_reject_is_an_event),
+        cmocka_unit_test(H09_without_acks_no_more_is_held_than_is_allowed_and_the_connection_lives),
+        cmocka_unit_test(a_full_consumer_can_be_closed_and_others_read_on),
         cmocka_unit_test(a_handler_on_the_loop_works_the_same),
         cmocka_unit_test(no_handler_starts_between_pause_and_resume),
         cmocka_unit_test(options_that_make_no_sense_are_refused_by_name),

@@ -30,16 +30,17 @@ void amqp_consumer_read_on(struct coney_amqp_consumer *consumer, bool anyway)
         return;
     atomic_store(&consumer->full, false);
     if (conn != NULL && !is_held_up(conn))
-        link_pause_reading(conn->link, false);
+        conn_pause_reading(conn, false);
 }
 
 static void hold_up_if_full(struct coney_amqp_consumer *consumer)
 {
     struct conn *conn = consumer->receiver.member.conn;
-    if (conn == NULL || amqp_consumer_queued_bytes(consumer) <= (uint64_t)consumer->options.max_queued)
+    bool closing = consumer->receiver.unsubscribing; /* the broker's answer is to be read */
+    if (conn == NULL || closing || amqp_consumer_queued_bytes(consumer) <= (uint64_t)consumer->options.max_queued)
         return;
     atomic_store(&consumer->full, true);
-    link_pause_reading(conn->link, true);
+    conn_pause_reading(conn, true);
     amqp_consumer_read_on(consumer, false); /* the lane may have handed it over before it could see `full` */
 }
 

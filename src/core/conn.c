@@ -84,6 +84,13 @@ void conn_want_write(struct conn *conn, struct list *sender_ready)
     link_want_write(conn->link);
 }
 
+void conn_pause_reading(struct conn *conn, bool pause)
+{
+    conn->paused = pause;
+    if (conn->link != NULL)
+        link_pause_reading(conn->link, pause);
+}
+
 /* Heartbeats ------------------------------------------------------------------------------------------------------ */
 
 /* Brings the environment's totals up to date. */
@@ -109,7 +116,7 @@ static void tick(struct conn *conn)
 {
     uint64_t in = link_bytes_in(conn->link);
     uint64_t out = link_bytes_out(conn->link);
-    conn->silent_ticks = in == conn->seen_in ? conn->silent_ticks + 1 : 0;
+    conn->silent_ticks = in == conn->seen_in && !conn->paused ? conn->silent_ticks + 1 : 0;
     if (conn->silent_ticks >= SILENT_TICKS) {
         char text[TEXT_CAP];
         text_print(text, sizeof text, "%s sent nothing for more than two heartbeats of %u s: the node or the network is down",

@@ -81,6 +81,7 @@ struct conn {
     uint64_t counted_in; /* of the link's bytes, in the environment's totals */
     uint64_t counted_out;
     unsigned silent_ticks;
+    bool paused; /* it is not read: that nothing comes means nothing */
 
     coney_status close_status; /* the broker's Close said so; what the link says afterwards does not count */
     uint32_t close_code;
@@ -120,6 +121,10 @@ void conn_detach(struct member *member, bool held);
 /* Somebody who used it has left: a connection that is ready and that nobody uses is kept for the next who asks, if it is the only one; otherwise it is
  * closed. */
 void conn_let_go(struct conn *conn);
+
+/* A member has received as much as it can hold: the connection is read no further until it is let go on. Heartbeats still go out, and the peer's
+ * silence does not count. */
+void conn_pause_reading(struct conn *conn, bool pause);
 
 /* A sender's `ready` has something to send. */
 void conn_want_write(struct conn *conn, struct list *sender_ready);
