@@ -84,8 +84,6 @@ static void prepare(void)
 
 static bool attach_socket(struct tls *tls)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, prepare);
     BIO *bio = socket_method != NULL ? BIO_new(socket_method) : NULL;
     if (bio == NULL)
         return false;
@@ -140,6 +138,8 @@ static void note_trusted(struct tls *tls, const coney_tls_options *options)
 struct tls *tls_new(const struct tls_settings *settings, const char *host, int fd, struct pool *pool, coney_status *status,
                     char *error, size_t error_cap)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, prepare); /* before anything else of OpenSSL's */
     const coney_tls_options *options = &settings->options;
     SSL_CTX *context = tls_context_new(options, status, error, error_cap);
     if (context == NULL)
