@@ -276,6 +276,34 @@ static void H09_without_acks_no_more_is_held_than_is_allowed_and_the_connection_
     warren_down(&warren);
 }
 
+static void messages_that_come_one_by_one_to_a_slow_handler_take_little_memory(void **state)
+{
+    (void)state;
+    struct warren warren;
+    struct parcels slow = {.closed_gate = true};
+    coney_amqp_stats stats;
+    warren_up(&warren, &node, NULL);
+    coney_amqp_consumer_options options = {.prefetch = CONEY_OFF};
+    coney_amqp_consumer *consumer = warren_consumer(&warren, &slow, &options);
+    coney_amqp_publisher_options publishing = {.routing_key = warren.queue};
+    coney_amqp_publisher *publisher = coney_amqp_publisher_open(warren.env, &publishing, NULL);
+    for (uint64_t n = 0; n < 300; n++) {
+        coney_amqp_message message = {.body = numbered(n)};
+        assert_int_equal(coney_amqp_publish_wait(publisher, &message, NULL), CONEY_OK);
+    }
+    warren_wait_for_ready(&warren, warren.queue, 0);
+    coney_amqp_get_stats(warren.env, &stats);
+    assert_in_range(stats.memory_out, 1, 1 << 20);
+    parcels_open_gate(&slow);
+    parcels_wait(&slow, 300);
+    parcels_are_in_order(&slow, 0, 300);
+    coney_amqp_publisher_close(&publisher, NULL);
+    warren_close_consumer(&consumer);
+    assert_int_equal(warren_ready(&warren, warren.queue), 0);
+    parcels_free(&slow);
+    warren_down(&warren);
+}
+
 static void a_full_consumer_can_be_closed_and_others_read_on(void **state)
 {
     (void)state;
@@ -584,6 +612,7 @@ int main(void)
         cmocka_unit_test(the_consumer_of_a_higher_priority_gets_all_that_it_can_take),
         cmocka_unit_test(without_acks_the_broker_forgets_and_a_reject_is_an_event),
         cmocka_unit_test(H09_without_acks_no_more_is_held_than_is_allowed_and_the_connection_lives),
+        cmocka_unit_test(messages_that_come_one_by_one_to_a_slow_handler_take_little_memory),
         cmocka_unit_test(a_full_consumer_can_be_closed_and_others_read_on),
         cmocka_unit_test(a_handler_on_the_loop_works_the_same),
         cmocka_unit_test(no_handler_starts_between_pause_and_resume),

@@ -68,6 +68,8 @@ struct coney_amqp_consumer {
     uint64_t next_number;   /* behind what is queued */
     uint64_t next_tag;      /* 0: the first of this place is to come */
     uint64_t tags_before;   /* of the channel, when the consumer got it */
+    struct block *moved;    /* to which small runs are moved while they wait; NULL: none */
+    size_t moved_len;       /* bytes of it in use */
     struct task queue_task; /* the open run goes into the queue at the end of the round */
     bool no_memory;         /* for a queue or the ledger */
     struct timer flush_timer;

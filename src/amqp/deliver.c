@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#define MOVED_LEAST ((size_t)60 << 10) /* of a block for runs that are moved together */
+
 /* As much is queued as may be: the connection waits --------------------------------------------------------------------- */
 
 uint64_t amqp_consumer_queued_bytes(const struct coney_amqp_consumer *consumer)
@@ -60,13 +62,57 @@ static bool grow_queue(struct coney_amqp_consumer *consumer)
     return true;
 }
 
+/* Small runs that wait for a handler which is behind are moved together: each would hold a receive block, which is many times as large. */
+static void move_together(struct coney_amqp_consumer *consumer, struct run *run)
+{
+    struct pool *pool = consumer->receiver.member.env->pool;
+    size_t len = (size_t)(run->end - run->at);
+    lock_acquire(&consumer->receiver.lock);
+    bool behind = consumer->queue_head != consumer->queue_tail;
+    lock_release(&consumer->receiver.lock);
+    if (!behind || !receiver_copies(run->block, len))
+        return;
+    if (consumer->moved == NULL || consumer->moved->cap - consumer->moved_len < len) {
+        struct block *block = block_get(pool, len > MOVED_LEAST ? len : MOVED_LEAST);
+        if (block == NULL)
+            return;
+        block_unref(consumer->moved);
+        consumer->moved = block;
+        consumer->moved_len = 0;
+    }
+    uint8_t *at = memcpy(consumer->moved->data + consumer->moved_len, run->at, len);
+    consumer->moved_len += len;
+    block_unref(run->block);
+    run->block = block_ref(consumer->moved);
+    run->at = at;
+    run->end = at + len;
+}
+
+/* Under the lock: appends the run to the last one that is queued, if it lies right behind it. */
+static bool extend_last(struct coney_amqp_consumer *consumer, const struct run *run)
+{
+    if (consumer->queue_head == consumer->queue_tail)
+        return false;
+    struct run *last = &consumer->queue[(consumer->queue_tail - 1) & (consumer->queue_cap - 1)];
+    if (last->end != run->at)
+        return false;
+    last->end = run->end;
+    block_unref(run->block);
+    return true;
+}
+
+static bool has_room(struct coney_amqp_consumer *consumer)
+{
+    return consumer->queue_tail - consumer->queue_head < consumer->queue_cap || grow_queue(consumer);
+}
+
 static bool enqueue(struct coney_amqp_consumer *consumer, struct run *run, uint64_t count)
 {
+    move_together(consumer, run);
     lock_acquire(&consumer->receiver.lock);
-    bool room = (consumer->queue_tail - consumer->queue_head < consumer->queue_cap || grow_queue(consumer)) &&
-                (consumer->options.no_ack || ledger_receive(&consumer->ledger, count));
     run->place = consumer->receiver.place;
-    if (room)
+    bool room = has_room(consumer) && (consumer->options.no_ack || ledger_receive(&consumer->ledger, count));
+    if (room && !extend_last(consumer, run))
         consumer->queue[consumer->queue_tail++ & (consumer->queue_cap - 1)] = *run;
     lock_release(&consumer->receiver.lock);
     return room;
@@ -168,6 +214,8 @@ void amqp_consumer_drop_queue(struct coney_amqp_consumer *consumer)
     }
     lock_release(&consumer->receiver.lock);
     counter_add(&consumer->received_bytes, 0 - bytes);
+    block_unref(consumer->moved);
+    consumer->moved = NULL;
 }
 
 /* The lane ---------------------------------------------------------------------------------------------------------- */
