@@ -196,6 +196,37 @@ static void a_queue_that_the_broker_names_anew_keeps_its_name_here_and_its_consu
     rabbit_down(&rabbit);
 }
 
+static void an_auto_delete_queue_comes_back_with_its_bindings_and_its_consumer_after_each_cut(void **state)
+{
+    (void)state;
+    struct rabbit rabbit;
+    struct waited_call came = {0};
+    coney_call call = {0};
+    rabbit_up(&rabbit, &node);
+    waited_call_of(&came, 0);
+    const char *exchange = named(&rabbit, "x"), *queue = named(&rabbit, "q");
+    rabbit_exchange(&rabbit, &(coney_amqp_exchange){.name = exchange, .auto_delete = true});
+    rabbit_queue(&rabbit, &(coney_amqp_queue){.name = queue, .auto_delete = true});
+    rabbit_bind(&rabbit, exchange, queue, "k");
+    const coney_amqp_consumer_options options = {.on_delivery = count_message, .ctx = &came};
+    coney_amqp_consumer *consumer = coney_amqp_consumer_open(rabbit.env, queue, &options, &call);
+    if (consumer == NULL)
+        fail_msg("%s", call.text);
+    for (size_t cuts = 1; cuts <= 5; cuts++) {
+        cut(&rabbit);
+        if (!events_reach(&rabbit.events, CONEY_EVENT_RECOVERED, cuts, SUPPORT_PATIENCE)) {
+            events_print(&rabbit.events);
+            fail_msg("the consumer does not work again");
+        }
+    }
+    comes_to_route(&rabbit, exchange, "k");
+    waited_call_wait(&came);
+    assert_int_equal(coney_amqp_consumer_close(&consumer, NULL), CONEY_OK);
+    rabbit_delete_exchange(&rabbit, exchange);
+    waited_call_free(&came);
+    rabbit_down(&rabbit);
+}
+
 static void a_queue_that_the_broker_named_and_that_outlived_the_cut_keeps_its_name(void **state)
 {
     (void)state;
@@ -375,6 +406,7 @@ int main(void)
         cmocka_unit_test(topology_is_back_when_a_node_was_killed_and_started_again),
         cmocka_unit_test(many_items_come_back_in_their_order),
         cmocka_unit_test(a_queue_that_the_broker_names_anew_keeps_its_name_here_and_its_consumer),
+        cmocka_unit_test(an_auto_delete_queue_comes_back_with_its_bindings_and_its_consumer_after_each_cut),
         cmocka_unit_test(a_queue_that_the_broker_named_and_that_outlived_the_cut_keeps_its_name),
         cmocka_unit_test(L04_what_was_deleted_unbound_only_asked_about_or_to_be_forgotten_does_not_come_back),
         cmocka_unit_test(without_recovery_nothing_is_declared_again),

@@ -110,7 +110,8 @@ static bool routes(struct rabbit *rabbit, const coney_amqp_message *message)
     if (rabbit->publisher == NULL)
         fail_msg("%s", call.text);
     coney_status status = coney_amqp_publish_wait(rabbit->publisher, message, &call);
-    if (status != CONEY_OK && status != CONEY_ERETURNED) {
+    bool no_exchange = status == CONEY_EREFUSED && call.code == 404;
+    if (status != CONEY_OK && status != CONEY_ERETURNED && !no_exchange) {
         events_print(&rabbit->events);
         fail_msg("%s: %s", coney_status_name(status), call.text);
     }

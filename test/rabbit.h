@@ -47,7 +47,7 @@ void rabbit_bind_exchange(struct rabbit *rabbit, const char *source, const char 
 void rabbit_delete_queue(struct rabbit *rabbit, const char *queue);
 void rabbit_delete_exchange(struct rabbit *rabbit, const char *exchange);
 
-/* Publishes a message and says whether a queue took it. */
+/* Publishes a message and says whether a queue took it; without the exchange none does. */
 bool rabbit_routes(struct rabbit *rabbit, const char *exchange, const char *key);
 bool rabbit_routes_headers(struct rabbit *rabbit, const char *exchange, const coney_field *headers, size_t count);
 

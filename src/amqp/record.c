@@ -139,6 +139,13 @@ bool record_is_exclusive(const struct record *record)
     return record->method.id == AMQP_QUEUE_DECLARE && record->method.queue_declare.exclusive;
 }
 
+bool record_is_flighty(const struct record *record)
+{
+    if (record->method.id == AMQP_QUEUE_DECLARE)
+        return record->method.queue_declare.auto_delete && !record->method.queue_declare.exclusive;
+    return record->method.id == AMQP_EXCHANGE_DECLARE && record->method.exchange_declare.auto_delete;
+}
+
 static void let_go_of_conn(struct record *record)
 {
     struct amqp_conn *conn = record->conn;
@@ -195,6 +202,22 @@ struct record *record_queue(const struct topology *topology, coney_bytes name)
             return record;
     }
     return NULL;
+}
+
+struct record *record_exchange(const struct topology *topology, coney_bytes name)
+{
+    for (const struct list *item = topology->exchanges.next; item != &topology->exchanges; item = item->next)
+        if (bytes_equal(record_subject(&of_topology(item)->method), name))
+            return of_topology(item);
+    return NULL;
+}
+
+struct record_ends record_ends(const struct topology *topology, const struct record *binding)
+{
+    coney_bytes destination = record_subject(&binding->method);
+    bool to_exchange = binding->method.id == AMQP_EXCHANGE_BIND;
+    return (struct record_ends){{record_exchange(topology, string_of(&binding->method, form_of(&binding->method), 1)),
+                                 to_exchange ? record_exchange(topology, destination) : record_queue(topology, destination)}};
 }
 
 static bool same_binding(const struct amqp_method *a, const struct amqp_method *b)

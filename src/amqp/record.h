@@ -20,6 +20,7 @@ struct record {
     struct amqp_method method;
     uint32_t hash; /* of its subject */
     bool due;      /* to be declared again */
+    bool missing;  /* it has been, and a binding did not find it: it is declared before any binding to it */
 
     /* Queues. */
     char *name;             /* what the user and coney call it; "" until the broker has made one up */
@@ -53,8 +54,25 @@ void record_undo(struct topology *topology, const struct amqp_method *method);
 /* NULL: there is none of this name; the name is the one that coney knows the queue by. */
 struct record *record_queue(const struct topology *topology, coney_bytes name);
 
-/* Whether the method, a declaration, is about an exclusive queue, which its connection alone may touch. */
+/* NULL: there is none of this name. */
+struct record *record_exchange(const struct topology *topology, coney_bytes name);
+
+/* The records of a binding's ends: its source, and its destination; NULL where there is none. */
+struct record_ends {
+    struct record *all[2];
+};
+struct record_ends record_ends(const struct topology *topology, const struct record *binding);
+
+static inline bool record_is_binding(const struct record *record)
+{
+    return record->method.id == AMQP_QUEUE_BIND || record->method.id == AMQP_EXCHANGE_BIND;
+}
+
+/* Whether it is an exclusive queue, which its connection alone may touch. */
 bool record_is_exclusive(const struct record *record);
+
+/* Whether it is a queue or an exchange that goes with its last user, whosever that is. */
+bool record_is_flighty(const struct record *record);
 
 /* Where a method is to be sent: on a connection for consuming when it is about an exclusive queue, on *conn when that is not NULL; otherwise on the
  * one for control. */

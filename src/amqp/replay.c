@@ -34,7 +34,7 @@ struct replay {
     struct list tracks;
     size_t in_flight;
     uint32_t kind; /* of what is in flight: exchanges, queues and bindings do not mix */
-    bool cut;      /* a track got no connection */
+    enum replay_end end;
     int64_t delay; /* before the next one, which is needed; CONEY_OFF: it is not */
 };
 
@@ -127,6 +127,31 @@ static bool found_missing(struct record *record, uint16_t code)
     return true;
 }
 
+/* A binding that does not find its ends: they are declared again before the next attempt, which comes behind those of others. */
+static void seek_ends(struct replay *replay, struct record *binding)
+{
+    struct topology *topology = &replay->amqp->topology;
+    struct record_ends ends = record_ends(topology, binding);
+    for (size_t i = 0; i < sizeof ends.all / sizeof ends.all[0]; i++) {
+        if (ends.all[i] == NULL)
+            continue;
+        ends.all[i]->due = true;
+        ends.all[i]->missing = true;
+        if (replay->end == REPLAY_DONE && record_is_flighty(ends.all[i]))
+            replay->end = REPLAY_AGAIN;
+    }
+    list_remove(&binding->in_topology);
+    list_append(&topology->bindings, &binding->in_topology);
+}
+
+static bool misses_an_end(const struct topology *topology, const struct record *record)
+{
+    if (!record_is_binding(record))
+        return false;
+    struct record_ends ends = record_ends(topology, record);
+    return (ends.all[0] != NULL && ends.all[0]->missing) || (ends.all[1] != NULL && ends.all[1]->missing);
+}
+
 /* The channel is over: what it owes is sent again on another, but for the one to whom that is due. */
 static void renew(struct track *track)
 {
@@ -138,6 +163,8 @@ static void renew(struct track *track)
     send_again(track);
     if (known && !found_missing(culprit, track->code)) {
         list_remove(&culprit->in_replay);
+        if (record_is_binding(culprit) && track->code == AMQP_CODE_NOT_FOUND)
+            seek_ends(replay, culprit);
         blame(track, culprit, track->status, track->code, track->text);
     }
     go_on(replay);
@@ -193,7 +220,7 @@ static void close_track(struct track *track)
     struct coney_amqp *amqp = replay->amqp;
     track->state = DEAD;
     track->culprit = NULL;
-    replay->cut = true;
+    replay->end = REPLAY_CUT;
     needs_another(replay);
     send_again(track);
     if (!any_ready(replay))
@@ -272,6 +299,7 @@ static void send(struct track *track, struct record *record)
     int64_t patience = replay->amqp->env.settings.call_deadline;
     int64_t deadline = time_after(time_now(), patience > 0 ? patience : ITEM_DEADLINE);
     list_remove(&record->in_replay);
+    record->missing = false;
     if (!channel_request(track->loan.channel, &method, deadline, answered, record)) {
         blame(track, record, CONEY_ENOMEM, 0, coney_status_text(CONEY_ENOMEM));
         return;
@@ -343,17 +371,17 @@ static void end_tracks(struct replay *replay, bool clean)
 static void finish(struct replay *replay)
 {
     struct coney_amqp *amqp = replay->amqp;
-    bool cut = replay->cut;
+    enum replay_end end = replay->end;
     int64_t delay = replay->delay;
     end_tracks(replay, true);
     amqp->topology.replay = NULL;
     free(replay);
-    topology_replayed(amqp, cut, delay);
+    topology_replayed(amqp, end, delay);
 }
 
 static uint32_t kind_of(const struct record *record)
 {
-    return record->method.id == AMQP_EXCHANGE_BIND ? AMQP_QUEUE_BIND : record->method.id;
+    return record_is_binding(record) ? AMQP_QUEUE_BIND : record->method.id;
 }
 
 static void go_on(struct replay *replay)
@@ -362,7 +390,8 @@ static void go_on(struct replay *replay)
         struct record *record = of_replay(replay->due.next);
         if (replay->in_flight > 0 && (kind_of(record) != replay->kind || replay->in_flight >= WINDOW))
             return;
-        struct track *track = track_for(replay, record);
+        bool possible = !misses_an_end(&replay->amqp->topology, record);
+        struct track *track = possible ? track_for(replay, record) : NULL;
         if (track == NULL || track->state == DEAD) {
             needs_another(replay);
             list_remove(&record->in_replay);

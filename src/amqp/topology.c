@@ -6,6 +6,9 @@
 #include "base/text.h"
 #include "base/time.h"
 
+#define PATIENT_ATTEMPTS 3
+#define SECOND_LOOK CONEY_SECOND
+
 static struct coney_amqp *of_topology(struct topology *topology)
 {
     return container_of(topology, struct coney_amqp, topology);
@@ -42,7 +45,7 @@ static void start(struct coney_amqp *amqp)
         return;
     loop_timer_unset(amqp->env.loop, &topology->retry);
     if (!replay_start(amqp))
-        topology_replayed(amqp, topology->stale, backoff_next(&topology->backoff));
+        topology_replayed(amqp, REPLAY_CUT, backoff_next(&topology->backoff));
 }
 
 static void run_retry(struct timer *timer)
@@ -50,14 +53,59 @@ static void run_retry(struct timer *timer)
     start(of_topology(container_of(timer, struct topology, retry)));
 }
 
-void topology_replayed(struct coney_amqp *amqp, bool stale, int64_t delay)
+static bool doubt(struct record *record)
+{
+    record->due |= record_is_flighty(record);
+    return record_is_flighty(record);
+}
+
+/* A broker that is not done with the connection that was lost may have found a thing there that goes with its last user, and have taken it away
+ * afterwards: such things and their bindings are declared a second time. False: there are none. */
+static bool doubt_all(struct topology *topology)
+{
+    bool any = false;
+    for (struct list *item = topology->exchanges.next; item != &topology->exchanges; item = item->next)
+        any |= doubt(of_list(item));
+    for (struct list *item = topology->queues.next; item != &topology->queues; item = item->next)
+        any |= doubt(of_list(item));
+    for (struct list *item = topology->bindings.next; any && item != &topology->bindings; item = item->next) {
+        struct record_ends ends = record_ends(topology, of_list(item));
+        for (size_t i = 0; i < sizeof ends.all / sizeof ends.all[0]; i++)
+            of_list(item)->due |= ends.all[i] != NULL && record_is_flighty(ends.all[i]);
+    }
+    return any;
+}
+
+static void run_look(struct timer *timer)
+{
+    struct topology *topology = container_of(timer, struct topology, look);
+    struct coney_amqp *amqp = of_topology(topology);
+    if (topology->replay != NULL)
+        loop_timer_set(amqp->env.loop, timer, time_after(time_now(), SECOND_LOOK));
+    else if (doubt_all(topology))
+        start(amqp);
+}
+
+/* Those who wait go on waiting for what is there in a moment; but not for ever. */
+static bool is_worth_waiting(const struct topology *topology, enum replay_end end)
+{
+    return end == REPLAY_AGAIN && topology->backoff.attempts <= PATIENT_ATTEMPTS;
+}
+
+void topology_replayed(struct coney_amqp *amqp, enum replay_end end, int64_t delay)
 {
     struct topology *topology = &amqp->topology;
-    topology->stale = stale;
+    bool wait = is_worth_waiting(topology, end);
+    topology->stale = end == REPLAY_CUT || wait;
     topology->replayed_at = time_now();
+    if (topology->unsure && end != REPLAY_CUT) {
+        topology->unsure = false;
+        loop_timer_set(amqp->env.loop, &topology->look, time_after(time_now(), SECOND_LOOK));
+    }
     if (delay != CONEY_OFF)
         loop_timer_set(amqp->env.loop, &topology->retry, time_after(time_now(), delay));
-    topology_let_go(amqp);
+    if (!wait)
+        topology_let_go(amqp);
 }
 
 /* Losses ------------------------------------------------------------------------------------------------------------ */
@@ -137,7 +185,8 @@ void topology_conn_lost(struct coney_amqp *amqp, struct amqp_conn *conn)
     if (!topology->stale || broken)
         loop_timer_set(amqp->env.loop, &topology->retry, time_after(time_now(), backoff_next(&topology->backoff)));
     topology->stale = true;
-    if (topology->backoff.attempts > 2)
+    topology->unsure = true;
+    if (topology->backoff.attempts > PATIENT_ATTEMPTS)
         topology_let_go(amqp);
 }
 
@@ -149,6 +198,7 @@ void topology_init(struct coney_amqp *amqp)
     const struct settings *settings = &amqp->env.settings;
     *topology = (struct topology){
         .retry.fire = run_retry,
+        .look.fire = run_look,
         .backoff = {.first = settings->recovery_delay, .most = settings->recovery_max_delay, .seed = amqp->env.random},
     };
     list_init(&topology->exchanges);
@@ -170,6 +220,7 @@ void topology_free(struct coney_amqp *amqp)
     topology->stale = false;
     replay_stop(amqp);
     loop_timer_unset(amqp->env.loop, &topology->retry);
+    loop_timer_unset(amqp->env.loop, &topology->look);
     topology_let_go(amqp);
     free_all(&topology->exchanges);
     free_all(&topology->queues);

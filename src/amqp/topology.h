@@ -26,8 +26,10 @@ struct topology {
     struct list waiting;   /* members (struct place.waiting) that wait for it */
     struct list calls;     /* struct topology_call */
     bool stale;            /* a connection was lost since the last time it was declared */
+    bool unsure;           /* … and what goes with its last user has not been looked at a second time */
     struct replay *replay; /* under way */
     struct timer retry;    /* the next one, of items that failed, or of all where there was no connection */
+    struct timer look;     /* the second one at what goes with its last user */
     struct backoff backoff;
     int64_t replayed_at; /* when the last one ended */
 };
@@ -61,8 +63,14 @@ struct amqp_conn *topology_queue_conn(const struct coney_amqp *amqp, const char 
 /* From the replay: whoever waits need not wait any longer, it is as good as it gets for now. */
 void topology_let_go(struct coney_amqp *amqp);
 
-/* From the replay, which is over and freed. `stale`: for want of a connection it has not come to all; otherwise items that failed may be left.
- * `delay`: until the next one; CONEY_OFF: nothing is due any more. */
-void topology_replayed(struct coney_amqp *amqp, bool stale, int64_t delay);
+/* How a replay ended. */
+enum replay_end {
+    REPLAY_DONE,  /* all that is due has been tried */
+    REPLAY_AGAIN, /* something that was there went away meanwhile, with the last that used it before the cut */
+    REPLAY_CUT,   /* there was no connection for some */
+};
+
+/* From the replay, which is over and freed. `delay`: until the next one; CONEY_OFF: nothing is due any more. */
+void topology_replayed(struct coney_amqp *amqp, enum replay_end end, int64_t delay);
 
 #endif
