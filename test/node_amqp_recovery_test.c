@@ -3,6 +3,8 @@
 #include "rabbit.h"
 #include "stage.h"
 
+#include <signal.h>
+
 static struct node node;
 
 /* The operator closes all connections; returns when the environment has lost those that it had. */
@@ -382,6 +384,34 @@ static void while_the_node_is_away_a_call_says_so_and_afterwards_the_topology_is
     rabbit_down(&rabbit);
 }
 
+static void a_call_that_the_broker_leaves_without_an_answer_ends_at_its_deadline_or_when_it_is_canceled(void **state)
+{
+    (void)state;
+    struct rabbit rabbit;
+    struct waited_call canceled = {0};
+    coney_amqp_stats stats;
+    coney_call call = call_within(300);
+    rabbit_up(&rabbit, &node);
+    const coney_amqp_queue queue = {.name = named(&rabbit, "q")};
+    node_signal(&node, SIGSTOP);
+    coney_status late = coney_amqp_queue_declare(rabbit.env, &queue, &call);
+    coney_status begun = coney_amqp_queue_declare(rabbit.env, &queue, waited_call_of(&canceled, 0));
+    coney_status cancel = coney_call_cancel(canceled.call.id);
+    coney_status ended = waited_call_wait(&canceled);
+    node_signal(&node, SIGCONT);
+    assert_int_equal(late, CONEY_ETIMEDOUT);
+    assert_int_equal(begun, CONEY_OK);
+    assert_int_equal(cancel, CONEY_OK);
+    assert_int_equal(ended, CONEY_ECANCELED);
+    rabbit_queue(&rabbit, &queue);
+    rabbit_delete_queue(&rabbit, queue.name);
+    assert_int_equal(waited_call_count(&canceled), 1);
+    assert_int_equal(coney_amqp_get_stats(rabbit.env, &stats), CONEY_OK);
+    assert_in_range(stats.channels, 0, 4);
+    waited_call_free(&canceled);
+    rabbit_down(&rabbit);
+}
+
 static void closing_while_the_node_is_away_is_fast(void **state)
 {
     (void)state;
@@ -412,6 +442,7 @@ int main(void)
         cmocka_unit_test(without_recovery_nothing_is_declared_again),
         cmocka_unit_test(L08_an_item_that_cannot_be_declared_is_told_with_pauses_and_holds_up_nothing_else),
         cmocka_unit_test(while_the_node_is_away_a_call_says_so_and_afterwards_the_topology_is_there),
+        cmocka_unit_test(a_call_that_the_broker_leaves_without_an_answer_ends_at_its_deadline_or_when_it_is_canceled),
         cmocka_unit_test(closing_while_the_node_is_away_is_fast),
     };
     int failed = run_tests(tests);
