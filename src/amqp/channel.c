@@ -91,6 +91,13 @@ static void free_channel(struct channel *channel)
     free(channel);
 }
 
+/* To be called whenever what it depends on may have changed. */
+static void set_direct(struct channel *channel)
+{
+    bool straight = channel->state == CHANNEL_OPEN && channel->owner != NULL && !amqp_assembler_busy(&channel->assembler);
+    channel->direct = straight ? channel->owner->content : NULL;
+}
+
 static void drop_content(struct channel *channel)
 {
     block_unref(channel->assembled);
@@ -221,6 +228,7 @@ static void disown(struct channel *channel)
     channel->owner = NULL;
     forget_requests(channel);
     drop_content(channel);
+    set_direct(channel);
 }
 
 void channel_close(struct channel **handle)
@@ -261,6 +269,7 @@ struct channel *channel_reuse(struct amqp_conn *conn, const struct channel_owner
     conn->idle_count--;
     channel->owner = owner;
     channel->ctx = ctx;
+    set_direct(channel);
     return channel;
 }
 
@@ -312,6 +321,7 @@ static void server_close(struct channel *channel, const struct amqp_close *close
 static void opened(struct channel *channel)
 {
     channel->state = CHANNEL_OPEN;
+    set_direct(channel);
     if (channel->owner != NULL)
         channel->owner->opened(channel->ctx);
 }
@@ -352,7 +362,7 @@ static void take_method(struct channel *channel, const struct amqp_method *metho
 
 /* Contents -------------------------------------------------------------------------------------------------------- */
 
-static void get_answered(struct channel *channel, struct block *block, const uint8_t *at, size_t len)
+static __attribute__((noinline)) void get_answered(struct channel *channel, struct block *block, const uint8_t *at, size_t len)
 {
     struct channel_content content = {.block = block, .at = at, .len = len};
     struct amqp_method method;
@@ -363,24 +373,28 @@ static void get_answered(struct channel *channel, struct block *block, const uin
         fault(channel, "basic.get-ok cannot be read: %s", field);
 }
 
-static void too_large(struct channel *channel, uint64_t size)
+static __attribute__((noinline)) void too_large(struct channel *channel, uint64_t size)
 {
     fault(channel, "a message of %llu bytes: at most %zu are accepted (max_message)", (unsigned long long)size,
           amqp_of(env_of(channel))->max_message);
 }
 
-static void hand_over(struct channel *channel, struct block *block, const uint8_t *at, size_t len)
+static __attribute__((noinline)) void unreadable(struct amqp_conn *conn, unsigned number, const char *field)
+{
+    char text[TEXT_CAP];
+    text_print(text, sizeof text, "a message cannot be read: %s, on channel %u", field, number);
+    amqp_conn_protocol_error(conn, text);
+}
+
+static inline void hand_over(struct channel *channel, struct block *block, const uint8_t *at, size_t len)
 {
     struct amqp_conn *conn = channel->conn;
     unsigned number = channel->number;
     if (channel->owner == NULL || channel->owner->content == NULL)
         return;
     const char *field = channel->owner->content(channel->ctx, block, at, len); /* the channel may be gone behind this */
-    if (__builtin_expect(field == NULL, 1))
-        return;
-    char text[TEXT_CAP];
-    text_print(text, sizeof text, "a message cannot be read: %s, on channel %u", field, number);
-    amqp_conn_protocol_error(conn, text);
+    if (__builtin_expect(field != NULL, 0))
+        unreadable(conn, number, field);
 }
 
 /* A method with its whole content. */
@@ -467,7 +481,7 @@ static void take_piece(struct channel *channel, const uint8_t *at, size_t len)
 }
 
 /* What is neither a whole message nor an ack for a channel that is open and owned. */
-static void other_frame(struct channel *channel, struct block *block, const uint8_t *at, size_t len)
+static __attribute__((noinline)) void other_frame(struct channel *channel, struct block *block, const uint8_t *at, size_t len)
 {
     struct amqp_frame frame = amqp_frame_of(at);
     struct amqp_method method;

@@ -21,16 +21,8 @@ const char *purpose_name(enum purpose purpose)
     return names[purpose];
 }
 
-struct conn *conn_ref(struct conn *conn)
+void conn_free(struct conn *conn)
 {
-    conn->refs++;
-    return conn;
-}
-
-void conn_unref(struct conn *conn)
-{
-    if (--conn->refs > 0)
-        return;
     struct env *env = conn->env;
     if (conn->kind->free != NULL)
         conn->kind->free(conn);

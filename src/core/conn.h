@@ -111,8 +111,20 @@ void conn_close(struct conn *conn);
  * is down. */
 void conn_fail(struct conn *conn, coney_status status, uint32_t code, const char *text);
 
-struct conn *conn_ref(struct conn *conn);
-void conn_unref(struct conn *conn);
+/* Inline: one of each for every frame. conn_free is what the last conn_unref calls. */
+void conn_free(struct conn *conn);
+
+static inline struct conn *conn_ref(struct conn *conn)
+{
+    conn->refs++;
+    return conn;
+}
+
+static inline void conn_unref(struct conn *conn)
+{
+    if (__builtin_expect(--conn->refs == 0, 0))
+        conn_free(conn);
+}
 
 /* A member takes a place on the connection (kind->has_room said that it may), or leaves it. */
 void conn_attach(struct conn *conn, struct member *member);
