@@ -362,7 +362,7 @@ static void take_method(struct channel *channel, const struct amqp_method *metho
 
 /* Contents -------------------------------------------------------------------------------------------------------- */
 
-static __attribute__((noinline)) void get_answered(struct channel *channel, struct block *block, const uint8_t *at, size_t len)
+static void get_answered(struct channel *channel, struct block *block, const uint8_t *at, size_t len)
 {
     struct channel_content content = {.block = block, .at = at, .len = len};
     struct amqp_method method;
@@ -373,28 +373,21 @@ static __attribute__((noinline)) void get_answered(struct channel *channel, stru
         fault(channel, "basic.get-ok cannot be read: %s", field);
 }
 
-static __attribute__((noinline)) void too_large(struct channel *channel, uint64_t size)
+static void too_large(struct channel *channel, uint64_t size)
 {
     fault(channel, "a message of %llu bytes: at most %zu are accepted (max_message)", (unsigned long long)size,
           amqp_of(env_of(channel))->max_message);
 }
 
-static __attribute__((noinline)) void unreadable(struct amqp_conn *conn, unsigned number, const char *field)
-{
-    char text[TEXT_CAP];
-    text_print(text, sizeof text, "a message cannot be read: %s, on channel %u", field, number);
-    amqp_conn_protocol_error(conn, text);
-}
-
-static inline void hand_over(struct channel *channel, struct block *block, const uint8_t *at, size_t len)
+static void hand_over(struct channel *channel, struct block *block, const uint8_t *at, size_t len)
 {
     struct amqp_conn *conn = channel->conn;
-    unsigned number = channel->number;
+    uint16_t number = channel->number;
     if (channel->owner == NULL || channel->owner->content == NULL)
         return;
     const char *field = channel->owner->content(channel->ctx, block, at, len); /* the channel may be gone behind this */
-    if (__builtin_expect(field != NULL, 0))
-        unreadable(conn, number, field);
+    if (field != NULL)
+        amqp_conn_bad_message(conn, number, field);
 }
 
 /* A method with its whole content. */
@@ -403,9 +396,9 @@ static void take_unit(struct channel *channel, struct block *block, const uint8_
     uint32_t id = load32(at + AMQP_HEAD_BYTES);
     size_t most = amqp_of(env_of(channel))->max_message;
     struct amqp_unit unit;
-    if (__builtin_expect(len > most, 0) && amqp_unit_read(at, len, &unit) && unit.body.len > most)
+    if (len > most && amqp_unit_read(at, len, &unit) && unit.body.len > most)
         too_large(channel, unit.body.len);
-    else if (__builtin_expect(id == AMQP_BASIC_DELIVER, 1) || id == AMQP_BASIC_RETURN)
+    else if (id == AMQP_BASIC_DELIVER || id == AMQP_BASIC_RETURN)
         hand_over(channel, block, at, len);
     else if (id == AMQP_BASIC_GET_OK)
         get_answered(channel, block, at, len);
@@ -472,7 +465,9 @@ static void take_piece(struct channel *channel, const uint8_t *at, size_t len)
         conn_fail(&channel->conn->conn, CONEY_ENOMEM, 0, coney_status_text(CONEY_ENOMEM));
         return;
     }
-    if (!amqp_assembler_add(&channel->assembler, at, len, channel->assembled->data))
+    bool is_whole = amqp_assembler_add(&channel->assembler, at, len, channel->assembled->data);
+    set_direct(channel);
+    if (!is_whole)
         return;
     struct block *whole = channel->assembled;
     channel->assembled = NULL;
@@ -481,7 +476,7 @@ static void take_piece(struct channel *channel, const uint8_t *at, size_t len)
 }
 
 /* What is neither a whole message nor an ack for a channel that is open and owned. */
-static __attribute__((noinline)) void other_frame(struct channel *channel, struct block *block, const uint8_t *at, size_t len)
+static void other_frame(struct channel *channel, struct block *block, const uint8_t *at, size_t len)
 {
     struct amqp_frame frame = amqp_frame_of(at);
     struct amqp_method method;

@@ -21,7 +21,8 @@ struct channel_owner {
     void (*opened)(void *ctx);
 
     /* deliver or return, whole: `at` (`len` bytes) is the unit in `block`, which may be kept by reference; not decoded yet (amqp_unit_read):
-     * what runs for each message is decoded once, where it is handled. NULL or the name of a field that is wrong: the connection ends. */
+     * what runs for each message is decoded once, where it is handled. NULL or the name of a field that is wrong: the connection ends then, and
+     * has not ended in here. */
     const char *(*content)(void *ctx, struct block *block, const uint8_t *at, size_t len);
 
     /* ack, nack, cancel, flow: whatever answers no request and has no content. */
@@ -52,8 +53,10 @@ struct channel {
     struct amqp_conn *conn;
     uint16_t number;
     enum channel_state state;
-    const struct channel_owner *owner;
+    const struct channel_owner *owner; /* NULL: nobody is told of anything */
     void *ctx;
+    /* owner->content while whole messages go straight to it: the channel is open, and between two contents. */
+    const char *(*direct)(void *ctx, struct block *block, const uint8_t *at, size_t len);
     struct list requests; /* in the order in which they were sent */
     struct list idle;     /* in the connection's, while nobody uses it: loan.h */
     struct amqp_assembler assembler;

@@ -160,6 +160,13 @@ void amqp_conn_protocol_error(struct amqp_conn *conn, const char *field)
     conn_fail(&conn->conn, CONEY_EPROTOCOL, 0, text);
 }
 
+void amqp_conn_bad_message(struct amqp_conn *conn, uint16_t channel, const char *field)
+{
+    char text[TEXT_CAP];
+    text_print(text, sizeof text, "a message cannot be read: %s, on channel %u", field, (unsigned)channel);
+    amqp_conn_protocol_error(conn, text);
+}
+
 /* What another service, or another version of the protocol, says first. */
 static bool explain_stranger(const struct amqp_conn *conn, const uint8_t *at, size_t have, char *error, size_t error_cap)
 {
@@ -304,12 +311,11 @@ static void no_channel(struct amqp_conn *conn, uint16_t number, const uint8_t *a
     amqp_conn_protocol_error(conn, text);
 }
 
-static void on_frame(void *ctx, struct block *block, const uint8_t *at, size_t len)
+static void other_frame(struct amqp_conn *conn, struct block *block, const uint8_t *at, size_t len)
 {
-    struct amqp_conn *conn = ctx;
     uint16_t number = load16(at + 1);
     conn_ref(&conn->conn);
-    if (__builtin_expect(number < conn->channel_cap && conn->channels[number] != NULL, 1))
+    if (number < conn->channel_cap && conn->channels[number] != NULL)
         channel_frame(conn->channels[number], block, at, len);
     else if (number == 0)
         own_frame(conn, at, len);
@@ -318,12 +324,30 @@ static void on_frame(void *ctx, struct block *block, const uint8_t *at, size_t l
     conn_unref(&conn->conn);
 }
 
+/* A whole message for a channel that takes it as it stands is what comes most. */
+static void on_frame(void *ctx, struct block *block, const uint8_t *at, size_t len)
+{
+    struct amqp_conn *conn = ctx;
+    uint16_t number = load16(at + 1);
+    const struct channel *channel = number < conn->channel_cap ? conn->channels[number] : NULL;
+    bool straight = channel != NULL && channel->direct != NULL && amqp_is_unit(at, len) &&
+                    are32(at + AMQP_HEAD_BYTES, AMQP_BASIC_DELIVER) && len <= conn->unit_max;
+    if (__builtin_expect(!straight, 0)) {
+        other_frame(conn, block, at, len);
+        return;
+    }
+    const char *field = channel->direct(channel->ctx, block, at, len);
+    if (__builtin_expect(field != NULL, 0))
+        amqp_conn_bad_message(conn, number, field);
+}
+
 /* Beginning and end --------------------------------------------------------------------------------------------------- */
 
 static void init(struct conn *base)
 {
     struct amqp_conn *conn = amqp_conn_of(base);
     conn->payload_max = amqp_payload_max(AMQP_FRAME_MAX_DEFAULT);
+    conn->unit_max = amqp_of(base->env)->max_message;
     conn->number_next = 1;
     list_init(&conn->idle);
     list_init(&conn->pumps);

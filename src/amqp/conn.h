@@ -25,6 +25,7 @@ struct amqp_pump {
 struct amqp_conn {
     struct conn conn;
     uint32_t payload_max;      /* of a frame that may arrive */
+    size_t unit_max;           /* bytes of a message that need no closer look */
     uint32_t step;             /* the method that the log-in waits for */
     uint16_t channel_max;      /* negotiated: the highest number */
     struct channel **channels; /* by number; grows with the highest in use */
@@ -57,6 +58,9 @@ void amqp_conn_pump(struct amqp_conn *conn, struct amqp_pump *pump);
 
 /* The connection cannot go on: the broker did what the protocol does not allow. `field` names what. */
 void amqp_conn_protocol_error(struct amqp_conn *conn, const char *field);
+
+/* The same for a message on this channel. */
+void amqp_conn_bad_message(struct amqp_conn *conn, uint16_t channel, const char *field);
 
 /* Something keeps the connection open, also without members; or has left it. */
 void amqp_conn_pin(struct amqp_conn *conn);

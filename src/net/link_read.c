@@ -81,7 +81,8 @@ static bool hand_over(struct link *link)
     while (link->start < link->end && !link->paused && link->state == LINK_OPEN) {
         const uint8_t *at = link->block->data + link->start;
         size_t have = link->end - link->start;
-        char error[256] = "";
+        char error[256];
+        error[0] = '\0';
         size_t size = link->owner->frame_size(link->ctx, at, have, error, sizeof error);
         if (size == SIZE_MAX) {
             link_fail(link, CONEY_EPROTOCOL, "%s", error);
