@@ -19,20 +19,13 @@
 #ifndef CONEY_TEST_PEER_H
 #define CONEY_TEST_PEER_H
 
+#include "burrow.h"
 #include "proto/stream/chunk.h"
 #include "proto/stream/codec.h"
-#include "support.h"
 
 struct peer;
 
-enum peer_cut { PEER_FIN, PEER_RST };
-
-enum {
-    PEER_EVERY = 0, /* of a rule: each time */
-    PEER_ALL = -1,  /* of a connection: each of them */
-    PEER_NO_LEADER = -1,
-    PEER_MESSAGE_BYTES = 64
-};
+enum { PEER_NO_LEADER = -1, PEER_MESSAGE_BYTES = 64 };
 
 /* One frame that arrived. */
 struct peer_record {

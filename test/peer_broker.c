@@ -33,7 +33,7 @@ struct named *peer_named_set(struct peer *peer, enum named_kind kind, coney_byte
 {
     struct named *named = peer_named_find(peer, kind, stream, reference);
     if (named == NULL) {
-        peer->names = peer_grow(peer->names, peer->name_count, &peer->name_cap, sizeof *peer->names);
+        peer->names = burrow_grow(peer->names, peer->name_count, &peer->name_cap, sizeof *peer->names);
         named = &peer->names[peer->name_count++];
         *named = (struct named){.kind = kind};
         peer_name_copy(named->stream, stream);
@@ -51,66 +51,66 @@ uint16_t peer_stream_code(struct peer *peer, coney_bytes stream)
 
 void peer_set_stream(struct peer *peer, const char *stream, uint16_t code)
 {
-    peer_lock(peer);
+    burrow_lock(&peer->burrow);
     peer_named_set(peer, NAMED_STREAM, peer_text(stream), (coney_bytes){0}, code);
-    peer_unlock(peer);
+    burrow_unlock(&peer->burrow);
 }
 
 void peer_set_sequence(struct peer *peer, const char *stream, const char *reference, uint64_t sequence)
 {
-    peer_lock(peer);
+    burrow_lock(&peer->burrow);
     peer_named_set(peer, NAMED_SEQUENCE, peer_text(stream), peer_text(reference), sequence);
-    peer_unlock(peer);
+    burrow_unlock(&peer->burrow);
 }
 
 void peer_set_offset(struct peer *peer, const char *stream, const char *reference, uint64_t offset)
 {
-    peer_lock(peer);
+    burrow_lock(&peer->burrow);
     peer_named_set(peer, NAMED_OFFSET, peer_text(stream), peer_text(reference), offset);
-    peer_unlock(peer);
+    burrow_unlock(&peer->burrow);
 }
 
 void peer_set_resolved(struct peer *peer, uint64_t offset)
 {
-    peer_lock(peer);
+    burrow_lock(&peer->burrow);
     peer->resolved = offset;
-    peer_unlock(peer);
+    burrow_unlock(&peer->burrow);
 }
 
 void peer_set_version(struct peer *peer, const char *version)
 {
-    peer_lock(peer);
+    burrow_lock(&peer->burrow);
     snprintf(peer->version, sizeof peer->version, "%s", version);
-    peer_unlock(peer);
+    burrow_unlock(&peer->burrow);
 }
 
 void peer_set_tune(struct peer *peer, uint32_t frame_max, uint32_t heartbeat)
 {
-    peer_lock(peer);
+    burrow_lock(&peer->burrow);
     peer->frame_max = frame_max;
     peer->heartbeat = heartbeat;
-    peer_unlock(peer);
+    burrow_unlock(&peer->burrow);
 }
 
 void peer_set_nodes(struct peer *peer, const struct peer_node *nodes, size_t count, int leader)
 {
     assert_true(count <= PEER_NODES);
-    peer_lock(peer);
+    burrow_lock(&peer->burrow);
     for (size_t i = 0; i < count; i++) {
         snprintf(peer->nodes[i].host, sizeof peer->nodes[i].host, "%s", nodes[i].host);
         peer->nodes[i].port = nodes[i].port;
     }
     peer->node_count = count;
     peer->leader = leader;
-    peer_unlock(peer);
+    burrow_unlock(&peer->burrow);
 }
 
 void peer_set_advertised(struct peer *peer, const char *host, uint16_t port)
 {
-    peer_lock(peer);
+    burrow_lock(&peer->burrow);
     snprintf(peer->advertised_host, sizeof peer->advertised_host, "%s", host);
     peer->advertised_port = port;
-    peer_unlock(peer);
+    burrow_unlock(&peer->burrow);
 }
 
 static bool knows_resolve(const struct peer *peer)
@@ -147,7 +147,7 @@ static void treat_sasl_handshake(struct peer *peer, const struct peer_record *re
 static void treat_sasl_authenticate(struct peer *peer, const struct peer_record *record)
 {
     peer_send_answer(peer, record, STREAM_CODE_OK, (struct stream_frame){0});
-    if (peer->connections[record->connection].opened)
+    if (peer_connection(peer, record->connection)->opened)
         return;
     struct stream_frame tune = {.key = STREAM_TUNE, .version = 1};
     tune.tune.frame_max = peer->frame_max;
@@ -159,14 +159,14 @@ static void treat_open(struct peer *peer, const struct peer_record *record)
 {
     bool itself = peer->advertised_host[0] == '\0';
     char port[8];
-    snprintf(port, sizeof port, "%u", itself ? peer->port : peer->advertised_port);
+    snprintf(port, sizeof port, "%u", itself ? peer->burrow.port : peer->advertised_port);
     uint8_t room[512];
     struct list_writer w = list_begin(room, sizeof room);
-    list_add_pair(&w, CONEY_STR("advertised_host"), peer_text(itself ? peer->host : peer->advertised_host));
+    list_add_pair(&w, CONEY_STR("advertised_host"), peer_text(itself ? peer->burrow.host : peer->advertised_host));
     list_add_pair(&w, CONEY_STR("advertised_port"), peer_text(port));
     struct stream_frame answer = {0};
     assert_true(list_end(&w, &answer.open_answer.properties));
-    peer->connections[record->connection].opened = true;
+    peer_connection(peer, record->connection)->opened = true;
     peer_send_answer(peer, record, STREAM_CODE_OK, answer);
 }
 
@@ -176,8 +176,8 @@ static void treat_close(struct peer *peer, const struct peer_record *record)
         peer_send_answer(peer, record, STREAM_CODE_OK, (struct stream_frame){0});
     struct connection *c = peer_connection(peer, record->connection);
     if (c != NULL)
-        c->closing = true;
-    peer_wake(peer);
+        c->base.closing = true;
+    burrow_wake(&peer->burrow);
 }
 
 static void treat_versions(struct peer *peer, const struct peer_record *record)
@@ -186,7 +186,7 @@ static void treat_versions(struct peer *peer, const struct peer_record *record)
     struct stream_version_range range;
     while (list_next_version(&it, &range))
         if (range.key == STREAM_DELIVER && range.max == 2)
-            peer->connections[record->connection].deliver_version = 2;
+            peer_connection(peer, record->connection)->deliver_version = 2;
     uint8_t room[512];
     struct list_writer w = list_begin(room, sizeof room);
     for (uint16_t key = STREAM_DECLARE_PUBLISHER; key <= STREAM_KEY_LAST; key++) {
@@ -248,7 +248,7 @@ static void treat_metadata(struct peer *peer, const struct peer_record *record)
     struct list_writer brokers = list_begin(broker_room, sizeof broker_room);
     struct list_writer streams = list_begin(stream_room, sizeof stream_room);
     if (peer->node_count == 0)
-        list_add_broker(&brokers, &(struct stream_broker){0, peer_text(peer->host), peer->port});
+        list_add_broker(&brokers, &(struct stream_broker){0, peer_text(peer->burrow.host), peer->burrow.port});
     for (size_t i = 0; i < peer->node_count; i++)
         list_add_broker(&brokers, &(struct stream_broker){(uint16_t)i, peer_text(peer->nodes[i].host), peer->nodes[i].port});
     struct list_iter it = list_iter_of(record->frame.metadata.streams);
@@ -330,9 +330,9 @@ static const treat_fn treatments[STREAM_KEY_LAST + 1] = {
 
 void peer_treat(struct peer *peer, const struct peer_record *record)
 {
-    peer_lock(peer);
+    burrow_lock(&peer->burrow);
     treat_fn treat = record->frame.key <= STREAM_KEY_LAST ? treatments[record->frame.key] : NULL;
     if (treat != NULL && peer_connection(peer, record->connection) != NULL)
         treat(peer, record);
-    peer_unlock(peer);
+    burrow_unlock(&peer->burrow);
 }

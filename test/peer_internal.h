@@ -1,6 +1,6 @@
-/* peer_internal.h: what the files of the scripted peer share: peer.c (life, thread, sockets), peer_script.c (rules, pushes,
- * faults), peer_wait.c (waits), peer_broker.c (how a broker answers) and peer_traffic.c (what it publishes and delivers). Everything here is
- * touched with peer->mutex held, which is recursive so that a script's function may call all of peer.h. */
+/* peer_internal.h: what the files of the scripted stream broker share: peer.c (life, frames), peer_script.c (rules, pushes, faults, waits),
+ * peer_broker.c (how a broker answers) and peer_traffic.c (what it publishes and delivers). Everything here is touched with the burrow's lock held.
+ */
 #ifndef CONEY_TEST_PEER_INTERNAL_H
 #define CONEY_TEST_PEER_INTERNAL_H
 
@@ -9,18 +9,9 @@
 enum { PEER_NAME_BYTES = 300, PEER_NODES = 8 };
 
 struct connection {
-    int fd;       /* -1: it is over */
-    bool mute;    /* what arrives is recorded and nothing more */
-    bool stopped; /* nothing is read */
-    bool closing; /* ends when `out` is written */
-    bool opened;  /* Open was answered */
+    struct burrow_connection base;
+    bool opened; /* Open was answered */
     uint16_t deliver_version;
-    uint8_t *in;
-    size_t in_len;
-    size_t in_cap;
-    uint8_t *out;
-    size_t out_len;
-    size_t out_cap;
 };
 
 struct publisher {
@@ -49,24 +40,9 @@ struct named {
     uint64_t value;
 };
 
-enum action { ACTION_ANSWER, ACTION_IGNORE, ACTION_CUT, ACTION_HOLD, ACTION_RAW, ACTION_CALL };
-
-struct rule {
-    uint16_t key;
-    int nth;
-    int seen;
-    enum action action;
-    uint16_t code;
-    enum peer_cut how;
-    uint8_t *raw;
-    size_t raw_len;
-    peer_fn fn;
-    void *ctx;
-};
-
 struct entry {
+    struct burrow_entry base;
     struct peer_record record;
-    bool held;
     uint8_t bytes[];
 };
 
@@ -79,29 +55,10 @@ struct feed {
 };
 
 struct peer {
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    pthread_t thread;
-    int listener; /* bound in any case; listening unless down */
-    int wake;
-    bool down;
-    bool stopping;
-    bool frozen;
-    bool accept_mute;
+    struct burrow burrow;
     bool nonsense_allowed;
-    char host[64];
-    uint16_t port;
     char uri[128];
-    char address[96];
 
-    struct connection *connections;
-    size_t connection_count, connection_cap;
-    struct entry **log;
-    size_t log_count, log_cap;
-    size_t expected[64]; /* by key: where peer_expect goes on */
-    size_t counts[64];   /* by key: commands so far */
-    struct rule *rules;
-    size_t rule_count, rule_cap;
     struct publisher **publishers;
     size_t publisher_count, publisher_cap;
     struct subscription *subscriptions;
@@ -127,33 +84,20 @@ struct peer {
     uint64_t resolved;
     struct feed feed;
 
-    int64_t every;
-    int64_t every_due;
     void (*every_fn)(void *ctx, struct peer *peer);
     void *every_ctx;
 };
 
-void peer_lock(struct peer *peer);
-void peer_unlock(struct peer *peer);
-
-/* Has the thread look again at what is to be done, and waiters at what has happened. */
-void peer_wake(struct peer *peer);
-
-/* Room for one more element of an array. */
-void *peer_grow(void *array, size_t count, size_t *cap, size_t element);
-
-/* True when a record is what peer_expect and the rules look at: a command, or the answer to Tune or ConsumerUpdate. */
-bool peer_is_command(const struct peer_record *record);
+static inline struct peer *stream_peer_of(struct burrow *burrow)
+{
+    return (struct peer *)burrow;
+}
 
 /* NULL when the connection is over. */
 struct connection *peer_connection(struct peer *peer, int connection);
 
-/* Sockets: opens the listener, at peer->port if that is set; ends a connection. */
-void peer_bind(struct peer *peer);
-void peer_end(struct peer *peer, int connection, enum peer_cut how);
-
-/* Records a frame, without its size field, and treats it by the rules. */
-void peer_frame_arrived(struct peer *peer, int connection, const uint8_t *body, size_t len);
+/* Its rules, where it answers with a code. */
+void peer_rule_answer(struct burrow *burrow, const struct burrow_rule *rule, struct burrow_entry *entry);
 
 /* The broker: the connection's publishers and subscriptions are gone. */
 void peer_forget_connection(struct peer *peer, int connection);

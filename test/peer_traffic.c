@@ -29,7 +29,8 @@ void peer_treat_declare_publisher(struct peer *peer, const struct peer_record *r
         *publisher = (struct publisher){.connection = record->connection, .id = declare->publisher, .live = true};
         peer_name_copy(publisher->stream, declare->stream);
         peer_name_copy(publisher->reference, declare->reference);
-        peer->publishers = peer_grow(peer->publishers, peer->publisher_count, &peer->publisher_cap, sizeof(struct publisher *));
+        peer->publishers =
+            burrow_grow(peer->publishers, peer->publisher_count, &peer->publisher_cap, sizeof(struct publisher *));
         peer->publishers[peer->publisher_count++] = publisher;
     }
     peer_send_answer(peer, record, code, (struct stream_frame){0});
@@ -77,7 +78,7 @@ static void message_add(struct peer *peer, const struct peer_record *record, con
                                    .entry = entry->entry.data};
     amqp10_data_only(entry->entry.data, &message.body);
     message.duplicate = sequence_seen(peer, publisher, entry->id);
-    peer->messages = peer_grow(peer->messages, peer->message_count, &peer->message_cap, sizeof *peer->messages);
+    peer->messages = burrow_grow(peer->messages, peer->message_count, &peer->message_cap, sizeof *peer->messages);
     peer->messages[peer->message_count++] = message;
 }
 
@@ -115,9 +116,9 @@ void peer_treat_publish(struct peer *peer, const struct peer_record *record)
 
 void peer_confirm_by_hand(struct peer *peer, bool by_hand)
 {
-    peer_lock(peer);
+    burrow_lock(&peer->burrow);
     peer->confirm_by_hand = by_hand;
-    peer_unlock(peer);
+    burrow_unlock(&peer->burrow);
 }
 
 static bool message_is_open(struct peer *peer, const struct peer_message *message)
@@ -160,7 +161,7 @@ static void send_errors(struct peer *peer, const struct peer_message *of, const 
 static size_t settle(struct peer *peer, size_t count, uint16_t code)
 {
     size_t done = 0, run;
-    peer_lock(peer);
+    burrow_lock(&peer->burrow);
     size_t at = peer->confirm_next;
     uint64_t *ids = malloc((peer->message_count - at + 1) * sizeof *ids);
     assert_non_null(ids);
@@ -174,7 +175,7 @@ static size_t settle(struct peer *peer, size_t count, uint16_t code)
     }
     peer->confirm_next = at;
     free(ids);
-    peer_unlock(peer);
+    burrow_unlock(&peer->burrow);
     return done;
 }
 
@@ -204,18 +205,18 @@ void peer_confirm_ids(struct peer *peer, int connection, uint8_t publisher, cons
 
 size_t peer_message_count(struct peer *peer)
 {
-    peer_lock(peer);
+    burrow_lock(&peer->burrow);
     size_t count = peer->message_count;
-    peer_unlock(peer);
+    burrow_unlock(&peer->burrow);
     return count;
 }
 
 struct peer_message peer_message_of(struct peer *peer, size_t n)
 {
-    peer_lock(peer);
+    burrow_lock(&peer->burrow);
     assert_true(n < peer->message_count);
     struct peer_message message = peer->messages[n];
-    peer_unlock(peer);
+    burrow_unlock(&peer->burrow);
     return message;
 }
 
@@ -278,7 +279,7 @@ void peer_treat_subscribe(struct peer *peer, const struct peer_record *record)
         .connection = record->connection, .id = subscribe->subscription, .live = true, .credit = subscribe->credit};
     peer_name_copy(s.stream, subscribe->stream);
     peer->subscriptions =
-        peer_grow(peer->subscriptions, peer->subscription_count, &peer->subscription_cap, sizeof *peer->subscriptions);
+        burrow_grow(peer->subscriptions, peer->subscription_count, &peer->subscription_cap, sizeof *peer->subscriptions);
     peer->subscriptions[peer->subscription_count++] = s;
     feed_seek(&peer->feed, subscribe);
     feed_pump(peer);
@@ -323,16 +324,16 @@ void peer_treat_query_offset(struct peer *peer, const struct peer_record *record
 
 bool peer_deliver_bytes(struct peer *peer, const char *stream, coney_bytes chunk)
 {
-    peer_lock(peer);
+    burrow_lock(&peer->burrow);
     struct subscription *s = subscription_of(peer, stream);
     if (s != NULL) {
-        struct stream_frame frame = {.key = STREAM_DELIVER, .version = peer->connections[s->connection].deliver_version};
+        struct stream_frame frame = {.key = STREAM_DELIVER, .version = peer_connection(peer, s->connection)->deliver_version};
         frame.deliver.subscription = s->id;
         frame.deliver.chunk = chunk;
         s->credit--;
         peer_send(peer, s->connection, &frame);
     }
-    peer_unlock(peer);
+    burrow_unlock(&peer->burrow);
     return s != NULL;
 }
 
@@ -340,17 +341,17 @@ bool peer_deliver_chunk(struct peer *peer, const char *stream, const struct peer
 {
     size_t len;
     uint8_t *bytes = peer_make_chunk(chunk, &len);
-    peer_lock(peer);
+    burrow_lock(&peer->burrow);
     struct subscription *s = subscription_of(peer, stream);
     if (s != NULL) {
-        struct stream_frame frame = {.key = STREAM_DELIVER, .version = peer->connections[s->connection].deliver_version};
+        struct stream_frame frame = {.key = STREAM_DELIVER, .version = peer_connection(peer, s->connection)->deliver_version};
         frame.deliver.subscription = s->id;
         frame.deliver.committed = frame.version == 2 ? chunk->committed : 0;
         frame.deliver.chunk = coney_bytes_of(bytes, len);
         s->credit--;
         peer_send(peer, s->connection, &frame);
     }
-    peer_unlock(peer);
+    burrow_unlock(&peer->burrow);
     free(bytes);
     return s != NULL;
 }
@@ -363,59 +364,59 @@ void peer_deliver(struct peer *peer, const char *stream, uint64_t first, size_t 
 
 void peer_feed(struct peer *peer, const char *stream, uint64_t first, size_t count, size_t chunks)
 {
-    peer_lock(peer);
+    burrow_lock(&peer->burrow);
     peer->feed = (struct feed){.first = first, .next = first, .end = first + count * chunks, .count = count};
     snprintf(peer->feed.stream, sizeof peer->feed.stream, "%s", stream);
     feed_pump(peer);
-    peer_unlock(peer);
+    burrow_unlock(&peer->burrow);
 }
 
 int64_t peer_credit(struct peer *peer, const char *stream)
 {
-    peer_lock(peer);
+    burrow_lock(&peer->burrow);
     const struct subscription *s = subscription_of(peer, stream);
     int64_t credit = s != NULL ? s->credit : INT64_MIN;
-    peer_unlock(peer);
+    burrow_unlock(&peer->burrow);
     return credit;
 }
 
 size_t peer_subscriptions(struct peer *peer, const char *stream)
 {
     size_t count = 0;
-    peer_lock(peer);
+    burrow_lock(&peer->burrow);
     for (size_t i = 0; i < peer->subscription_count; i++)
         count += peer->subscriptions[i].live && strcmp(peer->subscriptions[i].stream, stream) == 0;
-    peer_unlock(peer);
+    burrow_unlock(&peer->burrow);
     return count;
 }
 
 size_t peer_publishers(struct peer *peer, const char *stream)
 {
     size_t count = 0;
-    peer_lock(peer);
+    burrow_lock(&peer->burrow);
     for (size_t i = 0; i < peer->publisher_count; i++)
         count += peer->publishers[i]->live && strcmp(peer->publishers[i]->stream, stream) == 0;
-    peer_unlock(peer);
+    burrow_unlock(&peer->burrow);
     return count;
 }
 
 int peer_consumer_connection(struct peer *peer, const char *stream)
 {
-    peer_lock(peer);
+    burrow_lock(&peer->burrow);
     const struct subscription *s = subscription_of(peer, stream);
     int connection = s != NULL ? s->connection : -1;
-    peer_unlock(peer);
+    burrow_unlock(&peer->burrow);
     return connection;
 }
 
 int peer_producer_connection(struct peer *peer, const char *stream)
 {
     int connection = -1;
-    peer_lock(peer);
+    burrow_lock(&peer->burrow);
     for (size_t i = 0; i < peer->publisher_count; i++)
         if (peer->publishers[i]->live && strcmp(peer->publishers[i]->stream, stream) == 0)
             connection = peer->publishers[i]->connection;
-    peer_unlock(peer);
+    burrow_unlock(&peer->burrow);
     return connection;
 }
 
@@ -457,11 +458,11 @@ void peer_lose_stream(struct peer *peer, const char *stream, uint16_t code)
     struct stream_frame frame = {.key = STREAM_METADATA_UPDATE, .version = 1};
     frame.metadata_update.code = code;
     frame.metadata_update.stream = peer_text(stream);
-    peer_lock(peer);
-    for (size_t i = 0; i < peer->connection_count; i++)
+    burrow_lock(&peer->burrow);
+    for (size_t i = 0; i < peer->burrow.connection_count; i++)
         if (forget_stream(peer, (int)i, stream))
             peer_send(peer, (int)i, &frame);
-    peer_unlock(peer);
+    burrow_unlock(&peer->burrow);
 }
 
 /* Chunks --------------------------------------------------------------------------------------------------------- */
