@@ -215,12 +215,21 @@ void amqp_consumer_run_retry_timer(struct timer *timer)
     set_retry_timer(consumer);
 }
 
-void amqp_consumer_set_flush_timer(struct coney_amqp_consumer *consumer)
+/* Whether a handler has, or may get at any time, what was received. */
+static bool is_at_work(struct coney_amqp_consumer *consumer)
 {
     struct receiver *receiver = &consumer->receiver;
-    bool busy = consumer->next_number > atomic_load_explicit(&consumer->done, memory_order_relaxed);
-    if (busy && consumer->flush_timer.place == 0 && channel_of(consumer) != NULL && !lane_is_stopped(&receiver->lane))
-        loop_timer_set(receiver->member.env->loop, &consumer->flush_timer, time_after(time_now(), FLUSH_INTERVAL));
+    uint64_t done = atomic_load_explicit(&consumer->done, memory_order_relaxed);
+    uint64_t fresh_from = atomic_load_explicit(&consumer->fresh_from, memory_order_relaxed);
+    bool waits = lane_is_stopped(&receiver->lane) || receiver_keeps_too_much(receiver);
+    return !waits && consumer->next_number > (done > fresh_from ? done : fresh_from);
+}
+
+void amqp_consumer_set_flush_timer(struct coney_amqp_consumer *consumer)
+{
+    coney_loop *loop = consumer->receiver.member.env->loop;
+    if (consumer->flush_timer.place == 0 && channel_of(consumer) != NULL && is_at_work(consumer))
+        loop_timer_set(loop, &consumer->flush_timer, time_after(time_now(), FLUSH_INTERVAL));
 }
 
 void amqp_consumer_run_flush_timer(struct timer *timer)
