@@ -575,6 +575,7 @@ struct writer {
     pthread_t thread;
     coney_amqp_publisher *own;
     coney_amqp_publisher *shared;
+    uint64_t first;
     coney_status status;
 };
 
@@ -641,23 +642,54 @@ static void without_confirms_written_is_all_there_is_to_say(void **state)
 
 /* Cuts ---------------------------------------------------------------------------------------------------------------- */
 
-/* Counts each body in the queue: every message is there at least once. */
+struct seen {
+    struct monitor monitor;
+    uint8_t *numbers;
+    size_t count;
+    size_t arrived;
+    size_t twice;
+};
+
+static coney_settle note_number(void *ctx, const coney_amqp_delivery *delivery)
+{
+    struct seen *seen = ctx;
+    char body[24] = "";
+    memcpy(body, delivery->body.data, delivery->body.len < sizeof body ? delivery->body.len : 0);
+    uint64_t n = strtoull(body + 1, NULL, 10);
+    monitor_lock(&seen->monitor);
+    seen->arrived++;
+    if (body[0] == 'm' && n < seen->count) {
+        seen->twice += seen->numbers[n];
+        seen->numbers[n] = 1;
+    }
+    monitor_broadcast(&seen->monitor);
+    monitor_unlock(&seen->monitor);
+    return CONEY_ACK;
+}
+
+/* Empties the queue over a connection that nobody cuts: each of "m0" … is there at least once. *twice: how many more there were. */
 static void none_is_missing(struct amqp_scene *scene, size_t count, size_t *twice)
 {
-    uint8_t *seen = calloc(count, 1);
-    char body[32];
-    assert_non_null(seen);
-    *twice = 0;
-    while (amqp_scene_take(scene, body, sizeof body)) {
-        uint64_t n = strtoull(body + 1, NULL, 10);
-        assert_true(n < count);
-        *twice += seen[n];
-        seen[n] = 1;
-    }
+    struct seen seen = {.numbers = calloc(count, 1), .count = count};
+    coney_amqp_consumer_options options = {.on_delivery = note_number, .ctx = &seen};
+    coney_amqp *direct = coney_amqp_open(amqp_uri(node.amqp_port), NULL, NULL);
+    assert_non_null(direct);
+    uint64_t ready = amqp_scene_ready(scene, NULL);
+    coney_amqp_consumer *consumer = coney_amqp_consumer_open(direct, scene->queue, &options, NULL);
+    assert_non_null(consumer);
+    int64_t until = now_ms() + scaled_ms(SUPPORT_PATIENCE);
+    monitor_lock(&seen.monitor);
+    while (seen.arrived < ready && monitor_wait(&seen.monitor, until))
+        ;
+    monitor_unlock(&seen.monitor);
+    assert_int_equal(coney_amqp_close(&direct, NULL), CONEY_OK);
+    assert_int_equal(seen.arrived, ready);
     for (size_t n = 0; n < count; n++)
-        if (seen[n] == 0)
+        if (seen.numbers[n] == 0)
             fail_msg("message %zu was confirmed and is not in the queue", n);
-    free(seen);
+    *twice = seen.twice;
+    free(seen.numbers);
+    monitor_free(&seen.monitor);
 }
 
 static void after_cuts_every_message_is_confirmed_once_and_none_is_missing(void **state)
@@ -692,6 +724,66 @@ static void after_cuts_every_message_is_confirmed_once_and_none_is_missing(void 
     size_t twice;
     none_is_missing(&scene, COUNT, &twice);
     assert_true(twice <= stats.resent);
+    outcomes_free(&outcomes);
+    amqp_scene_down(&scene);
+    scissors_stop(&scissors);
+}
+
+/* Several publishers get their channels anew, in any order, while their threads go on publishing. */
+static void *write_numbers(void *ctx)
+{
+    struct writer *writer = ctx;
+    for (uint64_t n = 0; n < EACH && writer->status == CONEY_OK; n++) {
+        char text[24];
+        int len = snprintf(text, sizeof text, "m%llu", (unsigned long long)(writer->first + n));
+        coney_amqp_message message = {.body = coney_bytes_of(text, (size_t)len), .tag = writer->first + n};
+        writer->status = coney_amqp_publish(writer->own, &message);
+    }
+    return NULL;
+}
+
+static void cut_now_and_then(struct scissors *scissors, struct outcomes *outcomes, size_t total)
+{
+    struct dice dice = dice_of(4);
+    for (size_t cuts = 0; outcomes_count(outcomes) < total && cuts < 12; cuts++) {
+        scissors_cut_after(scissors, cuts % 2 == 0, 1 + dice_roll(&dice, 6000));
+        outcomes_reach(outcomes, total, 100);
+    }
+    scissors_cut_after(scissors, true, 0);
+}
+
+static void publishers_that_share_a_connection_find_their_channels_again(void **state)
+{
+    (void)state;
+    struct amqp_scene scene;
+    struct outcomes outcomes = {0};
+    struct writer writers[THREADS] = {0};
+    struct scissors *scissors = scissors_start(node.amqp_port);
+    amqp_scene_set(&scene);
+    scene.options.recovery_delay = 10 * CONEY_MILLISECOND;
+    scene.options.recovery_max_delay = 50 * CONEY_MILLISECOND;
+    char uri[100];
+    snprintf(uri, sizeof uri, "amqp%s", strchr(scissors_uri(scissors), ':'));
+    amqp_scene_open(&scene, uri);
+    coney_amqp_publisher_options options = {.max_messages = 20};
+    for (size_t i = 0; i < THREADS; i++) {
+        writers[i].first = i * EACH;
+        writers[i].own = amqp_scene_publisher(&scene, &outcomes, &options);
+    }
+    for (size_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&writers[i].thread, NULL, write_numbers, &writers[i]), 0);
+    cut_now_and_then(scissors, &outcomes, THREADS * EACH);
+    for (size_t i = 0; i < THREADS; i++) {
+        pthread_join(writers[i].thread, NULL);
+        assert_int_equal(writers[i].status, CONEY_OK);
+        amqp_publisher_close(&writers[i].own);
+    }
+    all_are(&outcomes, THREADS * EACH, CONEY_OK);
+    outcomes_are_each_once(&outcomes, 0, THREADS * EACH);
+    assert_int_equal(events_count(&scene.events, CONEY_EVENT_SERVER_CLOSE), 0);
+    assert_int_equal(events_count(&scene.events, CONEY_EVENT_CHANNEL_CLOSED), 0);
+    size_t twice;
+    none_is_missing(&scene, THREADS * EACH, &twice);
     outcomes_free(&outcomes);
     amqp_scene_down(&scene);
     scissors_stop(&scissors);
@@ -914,6 +1006,7 @@ int main(void)
         cmocka_unit_test(F11_threads_may_share_a_connection_and_a_publisher),
         cmocka_unit_test(without_confirms_written_is_all_there_is_to_say),
         cmocka_unit_test(after_cuts_every_message_is_confirmed_once_and_none_is_missing),
+        cmocka_unit_test(publishers_that_share_a_connection_find_their_channels_again),
         cmocka_unit_test(J06_without_resending_a_cut_makes_what_is_open_unknown_and_the_count_begins_anew),
         cmocka_unit_test(J05_callbacks_may_publish_and_close),
         cmocka_unit_test(a_transaction_appears_whole_when_it_is_committed),

@@ -61,7 +61,6 @@ static void confirm(struct coney_amqp_publisher *publisher, uint64_t tag, bool m
         return;
     }
     sender_report_init(&publisher->outlet.sender, &report, status);
-    report.outcome.text = "";
     if (tag == 0)
         tag = publisher->map.next - 1;
     if (tag == 0)
@@ -81,11 +80,11 @@ void confirm_ack(void *ctx, uint64_t tag, bool multiple)
 void confirm_method(void *ctx, const struct amqp_method *method)
 {
     struct coney_amqp_publisher *publisher = publisher_of_member(ctx);
-    if (method->id == AMQP_BASIC_ACK)
+    if (method->id == AMQP_BASIC_ACK) {
         confirm(publisher, method->basic_ack.delivery_tag, method->basic_ack.multiple, CONEY_OK);
-    else if (method->id == AMQP_BASIC_NACK)
+    } else if (method->id == AMQP_BASIC_NACK) {
         confirm(publisher, method->basic_nack.delivery_tag, method->basic_nack.multiple, CONEY_EREFUSED);
-    else if (method->id == AMQP_CHANNEL_FLOW) {
+    } else if (method->id == AMQP_CHANNEL_FLOW) {
         publisher->stopped = !method->channel_flow.active;
         sender_want_write(&publisher->outlet.sender);
     }

@@ -8,13 +8,11 @@
 
 /* What a message with only a body begins with ----------------------------------------------------------------------- */
 
-#define HEADER_PAYLOAD AMQP_HEAD_BYTES                                      /* in a content header's frame */
-#define HEADER_BODY_SIZE (AMQP_HEAD_BYTES + 4)                              /* behind class and weight */
-#define HEADER_FLAGS (AMQP_HEAD_BYTES + AMQP_PROPERTIES_AT)                 /* the properties begin */
-#define TYPED_BYTES (2 + 1)                                                 /* flags and the length of the content type */
-#define AROUND_TYPED (HEADER_FLAGS + TYPED_BYTES + 1 + AMQP_HEAD_BYTES + 1) /* up to the body, and the octet behind it */
+#define HEADER_BODY_SIZE (AMQP_HEAD_BYTES + 4)              /* in a content header's frame: behind class and weight */
+#define HEADER_FLAGS (AMQP_HEAD_BYTES + AMQP_PROPERTIES_AT) /* the properties begin */
+#define TYPED_BYTES (2 + 1)                                 /* flags and the length of the content type */
 
-void publish_plain_head(struct coney_amqp_publisher *publisher)
+static void make_plain_head(struct coney_amqp_publisher *publisher)
 {
     struct plain_head *plain = &publisher->plain;
     const struct message_target *target = &publisher->target;
@@ -42,7 +40,7 @@ void publish_limits_changed(struct sender *sender)
     publisher->body_limit = 0;
     if (atomic_load(&sender->open) != CONEY_OK || sender->limit == 0)
         return;
-    publish_plain_head(publisher);
+    make_plain_head(publisher);
     publisher->body_limit = sender->limit < publisher->max_body ? sender->limit : publisher->max_body;
 }
 
@@ -69,31 +67,35 @@ static coney_status make_form(const struct coney_amqp_publisher *publisher, stru
     return message_form_make(form, message, &publisher->target, field);
 }
 
-static __attribute__((noinline)) coney_status publish_formed(struct coney_amqp_publisher *publisher,
-                                                             const coney_amqp_message *message, bool locked)
+static coney_status append_any(struct sender_visit *visit, const coney_amqp_message *message)
 {
     struct message_form form;
     const char *field;
-    if (locked)
-        lock_release(&publisher->outlet.sender.outbox.lock);
-    coney_status status = make_form(publisher, &form, message, &field);
+    coney_status status = make_form(publisher_of(visit->sender), &form, message, &field);
+    return status == CONEY_OK ? outlet_append(visit, &form, message->tag) : status;
+}
+
+static __attribute__((noinline)) coney_status publish_any(struct coney_amqp_publisher *publisher,
+                                                          const coney_amqp_message *message, size_t size)
+{
+    coney_amqp_message copy;
+    struct message_form form;
+    const char *field;
+    const coney_amqp_message *known = message_known(message, size, &copy);
+    if (publisher == NULL || known == NULL)
+        return CONEY_EINVAL;
+    coney_status status = make_form(publisher, &form, known, &field);
     if (status != CONEY_OK)
         return status;
     struct sender_visit visit = sender_enter(&publisher->outlet.sender);
-    status = outlet_append(&visit, &form, message->tag);
+    status = outlet_append(&visit, &form, known->tag);
     sender_leave(&visit);
     return status;
 }
 
 /* A plain message --------------------------------------------------------------------------------------------------- *
  *
- * What nearly every message takes is written out once and leaves by a tail call for whatever is rare. */
-
-static __attribute__((noinline)) coney_status tell_and_leave(struct coney_amqp_publisher *publisher)
-{
-    sender_leave(&(struct sender_visit){.sender = &publisher->outlet.sender, .tell = true});
-    return CONEY_OK;
-}
+ * What nearly every message takes is written out once, in publish_straight, and leaves by a tail call for whatever is rare. */
 
 static inline uint8_t *write_plain_head(const struct plain_head *plain, uint8_t *at, size_t body)
 {
@@ -106,8 +108,7 @@ static inline uint8_t *write_plain_head(const struct plain_head *plain, uint8_t 
 /* The same with a content type among the properties. */
 static inline uint8_t *write_typed_head(const struct plain_head *plain, uint8_t *at, coney_bytes type, size_t body)
 {
-    const uint8_t *persistent = plain->bytes + plain->header + HEADER_FLAGS; /* its flags, and the mode if they have one */
-    uint16_t flags = load16(persistent);
+    uint16_t flags = load16(plain->bytes + plain->header + HEADER_FLAGS); /* of the delivery mode, or none */
     uint8_t *header = at + plain->header;
     memcpy(at, plain->bytes, (size_t)plain->header + HEADER_FLAGS);
     store64(header + HEADER_BODY_SIZE, body);
@@ -118,39 +119,86 @@ static inline uint8_t *write_typed_head(const struct plain_head *plain, uint8_t 
     to += TYPED_BYTES + type.len;
     if (flags != 0)
         *to++ = AMQP_PERSISTENT;
-    store32(header + 3, (uint32_t)(to - header - HEADER_PAYLOAD));
+    store32(header + 3, (uint32_t)(to - header - AMQP_HEAD_BYTES));
     *to++ = AMQP_END;
     return amqp_frame_head_write(to, AMQP_FRAME_BODY, load16(plain->bytes + 1), (uint32_t)body);
 }
 
-static inline void write_body(uint8_t *at, coney_bytes body)
+static inline size_t plain_size(const struct coney_amqp_publisher *publisher, const coney_amqp_message *message, bool typed)
 {
+    return publisher->plain.len + message->body.len + 1 + (typed ? 1 + message->content_type.len : 0);
+}
+
+/* Whether such an entry can go straight in: the body fits one frame and is not empty, and the outbox has nothing to get for it. */
+static inline bool goes_straight(const struct coney_amqp_publisher *publisher, const coney_amqp_message *message, size_t size)
+{
+    return message->body.len - 1 < publisher->body_limit && outbox_is_ready(&publisher->outlet.sender.outbox, size);
+}
+
+/* True when the loop must be told. */
+static inline bool append_straight(struct coney_amqp_publisher *publisher, const coney_amqp_message *message, size_t size,
+                                   bool typed)
+{
+    struct outbox *outbox = &publisher->outlet.sender.outbox;
+    coney_bytes body = message->body;
+    const struct slot *slot = outbox_append(outbox, size, message->tag, publisher->target.drop_unroutable ? 0 : SLOT_MANDATORY);
+    uint8_t *at = typed ? write_typed_head(&publisher->plain, slot->entry, message->content_type, body.len)
+                        : write_plain_head(&publisher->plain, slot->entry, body.len);
     if (body.len <= COPY_TINY)
         copy_tiny(at, body.data, body.len);
     else
         memcpy(at, body.data, body.len);
     at[body.len] = AMQP_END;
+    return outbox_commit(outbox, size);
+}
+
+static coney_status append_plain(struct sender_visit *visit, const coney_amqp_message *message)
+{
+    struct coney_amqp_publisher *publisher = publisher_of(visit->sender);
+    bool typed = message->content_type.len > 0;
+    size_t size = plain_size(publisher, message, typed);
+    if (!goes_straight(publisher, message, size) || message->content_type.len > AMQP_SHORT_MAX)
+        return append_any(visit, message);
+    visit->tell |= append_straight(publisher, message, size, typed);
+    return CONEY_OK;
+}
+
+/* The lock is held. */
+static __attribute__((noinline)) coney_status publish_visiting(struct coney_amqp_publisher *publisher,
+                                                               const coney_amqp_message *message)
+{
+    struct sender_visit visit = {.sender = &publisher->outlet.sender};
+    coney_status status = append_plain(&visit, message);
+    sender_leave(&visit);
+    return status;
+}
+
+static __attribute__((noinline)) coney_status publish_after_wait(struct coney_amqp_publisher *publisher,
+                                                                 const coney_amqp_message *message)
+{
+    lock_wait(&publisher->outlet.sender.outbox.lock);
+    return publish_visiting(publisher, message);
+}
+
+static __attribute__((noinline)) coney_status tell_and_leave(struct coney_amqp_publisher *publisher)
+{
+    sender_leave(&(struct sender_visit){.sender = &publisher->outlet.sender, .tell = true});
+    return CONEY_OK;
 }
 
 /* `typed` is a constant. */
 static inline __attribute__((always_inline)) coney_status publish_straight(struct coney_amqp_publisher *publisher,
                                                                            const coney_amqp_message *message, bool typed)
 {
-    struct outbox *outbox = &publisher->outlet.sender.outbox;
-    const struct plain_head *plain = &publisher->plain;
-    coney_bytes body = message->body;
-    if (__builtin_expect(!lock_try(&outbox->lock), 0))
-        return publish_formed(publisher, message, false);
-    size_t size = plain->len + body.len + 1 + (typed ? 1 + message->content_type.len : 0);
-    if (__builtin_expect(body.len - 1 >= publisher->body_limit || !outbox_is_ready(outbox, size), 0))
-        return publish_formed(publisher, message, true);
-    const struct slot *slot = outbox_append(outbox, size, message->tag, publisher->target.drop_unroutable ? 0 : SLOT_MANDATORY);
-    uint8_t *at = typed ? write_typed_head(plain, slot->entry, message->content_type, body.len)
-                        : write_plain_head(plain, slot->entry, body.len);
-    write_body(at, body);
-    if (__builtin_expect(outbox_commit(outbox, size), 0))
+    struct lock *lock = &publisher->outlet.sender.outbox.lock;
+    if (__builtin_expect(!lock_try(lock), 0))
+        return publish_after_wait(publisher, message);
+    size_t size = plain_size(publisher, message, typed);
+    if (__builtin_expect(!goes_straight(publisher, message, size), 0))
+        return publish_visiting(publisher, message);
+    if (__builtin_expect(append_straight(publisher, message, size, typed), 0))
         return tell_and_leave(publisher);
-    lock_release(&outbox->lock);
+    lock_release(lock);
     return CONEY_OK;
 }
 
@@ -158,14 +206,6 @@ static __attribute__((noinline)) coney_status publish_typed(struct coney_amqp_pu
                                                             const coney_amqp_message *message)
 {
     return publish_straight(publisher, message, true);
-}
-
-static __attribute__((noinline)) coney_status publish_any(struct coney_amqp_publisher *publisher,
-                                                          const coney_amqp_message *message, size_t size)
-{
-    coney_amqp_message copy;
-    const coney_amqp_message *known = message_known(message, size, &copy);
-    return publisher != NULL && known != NULL ? publish_formed(publisher, known, false) : CONEY_EINVAL;
 }
 
 coney_status coney_amqp_publish_sized(coney_amqp_publisher *publisher, const coney_amqp_message *message, size_t size)
@@ -180,32 +220,6 @@ coney_status coney_amqp_publish_sized(coney_amqp_publisher *publisher, const con
 }
 
 /* Batches, and messages that somebody waits for ------------------------------------------------------------------------ */
-
-static coney_status append_any(struct sender_visit *visit, const coney_amqp_message *message)
-{
-    struct message_form form;
-    const char *field;
-    coney_status status = make_form(publisher_of(visit->sender), &form, message, &field);
-    return status == CONEY_OK ? outlet_append(visit, &form, message->tag) : status;
-}
-
-static coney_status append_plain(struct sender_visit *visit, const coney_amqp_message *message)
-{
-    struct coney_amqp_publisher *publisher = publisher_of(visit->sender);
-    struct outbox *outbox = &visit->sender->outbox;
-    const struct plain_head *plain = &publisher->plain;
-    bool typed = message->content_type.len > 0;
-    size_t size = plain->len + message->body.len + 1 + (typed ? 1 + message->content_type.len : 0);
-    if (message->body.len - 1 >= publisher->body_limit || !outbox_is_ready(outbox, size) ||
-        message->content_type.len > AMQP_SHORT_MAX)
-        return append_any(visit, message);
-    const struct slot *slot = outbox_append(outbox, size, message->tag, publisher->target.drop_unroutable ? 0 : SLOT_MANDATORY);
-    uint8_t *at = typed ? write_typed_head(plain, slot->entry, message->content_type, message->body.len)
-                        : write_plain_head(plain, slot->entry, message->body.len);
-    write_body(at, message->body);
-    visit->tell |= outbox_commit(outbox, size);
-    return CONEY_OK;
-}
 
 coney_status coney_amqp_publish_batch_sized(coney_amqp_publisher *publisher, const coney_amqp_message *messages, size_t count,
                                             size_t message_size, size_t *accepted)

@@ -189,6 +189,7 @@ static void readdress(struct outlet *outlet)
     lock_acquire(&outbox->lock);
     bool other = outlet->number != number;
     outlet->number = number;
+    outlet->sender.kind->limits_changed(&outlet->sender);
     uint64_t tail = atomic_load(&outbox->tail);
     lock_release(&outbox->lock);
     for (uint64_t at = atomic_load(&outbox->head); other && at < tail; at++) {

@@ -53,7 +53,7 @@ coney_status outlet_make_room(struct sender_visit *visit, size_t method, size_t 
 coney_status outlet_append(struct sender_visit *visit, const struct message_form *form, uint64_t tag);
 coney_status outlet_append_held(struct sender_visit *visit, const struct message_held *held, uint64_t tag, uint8_t flags);
 
-/* For sender_kind. outlet_fill is for those without confirms; the last two are for those on whom no call waits. */
+/* For sender_kind; its limits_changed is also called when `number` has changed. outlet_fill is for those without confirms; the last two are for those on whom no call waits. */
 size_t outlet_fill(struct sender *sender, struct iovec *slices, size_t cap, size_t *bytes);
 size_t outlet_limit(const struct sender *sender);
 bool outlet_fits(const struct sender *sender, const struct slot *slot);

@@ -54,10 +54,9 @@ static inline struct coney_amqp_publisher *publisher_of_member(struct member *me
     return container_of(member, struct coney_amqp_publisher, outlet.sender.member);
 }
 
-/* publish.c: for sender_kind; the plain head, with the lock held, for the outlet's channel. */
+/* publish.c: for sender_kind. */
 void publish_limits_changed(struct sender *sender);
 coney_status publish_append_held(struct sender_visit *visit, coney_bytes held, uint64_t tag, uint8_t flags);
-void publish_plain_head(struct coney_amqp_publisher *publisher);
 
 /* confirm.c: for channel_owner; ctx is the member. */
 void confirm_ack(void *ctx, uint64_t tag, bool multiple);
