@@ -15,7 +15,8 @@
 
 struct coney_amqp_tx {
     struct outlet outlet;
-    _Atomic bool commit; /* how it is to end */
+    atomic_bool commit; /* how it is to end */
+    atomic_bool ended;  /* it was asked to */
 
     /* On the loop. */
     struct tx_end *ending;
@@ -136,6 +137,7 @@ static coney_status end(struct member *member, coney_call *call)
     struct tx_end *end = calloc(1, sizeof *end);
     if (end == NULL)
         return op_refuse(call, CONEY_ENOMEM, "%s", coney_status_text(CONEY_ENOMEM));
+    atomic_store(&tx->ended, true);
     lock_acquire(&outbox->lock);
     atomic_store(&tx->outlet.sender.open, CONEY_ECLOSED);
     lock_release(&outbox->lock);
@@ -199,10 +201,7 @@ static void dead(struct member *member)
 {
     struct coney_amqp_tx *tx = of(member);
     sender_dead(member);
-    if (tx->ending == NULL)
-        atomic_store(&tx->outlet.sender.open, CONEY_ELOST);
-    else
-        finish_lost(tx);
+    finish_lost(tx);
 }
 
 static bool always_final(const struct member *member, coney_status status)
@@ -292,6 +291,8 @@ coney_status coney_amqp_tx_publish_sized(coney_amqp_tx *tx, const coney_amqp_mes
     status = outlet_append(&visit, &form, 0);
     if (status == CONEY_EAGAIN && sender->limit > 0)
         status = CONEY_ENOMEM;
+    if (status == CONEY_ECLOSED && !atomic_load(&tx->ended))
+        status = CONEY_ELOST;
     sender_leave(&visit);
     return status;
 }
