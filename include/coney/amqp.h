@@ -8,7 +8,7 @@
  *     coney_amqp_publisher *orders = coney_amqp_publisher_open(rabbit, &options, &call);
  *     coney_amqp_message message = {.body = CONEY_STR("{\"id\":42}"), .tag = 42};
  *     if (coney_amqp_publish(orders, &message) != CONEY_OK)    // persistent, confirmed and mandatory, unless told otherwise
- *         …;
+ *         return 1;
  *     coney_amqp_publisher_close(&orders, &call);              // every message has had its outcome
  *     coney_amqp_close(&rabbit, NULL);
  *
@@ -16,8 +16,11 @@
  * zero is the default; strings in them are copied. Names and keys are at most 255 bytes. Unless a function says otherwise, a control
  * call can also end with CONEY_EINVAL, CONEY_ENOMEM, CONEY_ECLOSED, CONEY_ETIMEDOUT, CONEY_ECANCELED, CONEY_EDEADLK, CONEY_EFORKED, or
  * a failure of the connection (CONEY_ERESOLVE, CONEY_ECONNECT, CONEY_ELOST, CONEY_ELIMIT, CONEY_EPROTOCOL, CONEY_EAUTH, CONEY_EVHOST,
- * CONEY_ETLS); what the broker refuses it with its reply code in call->code and its words in call->text: CONEY_ENOTFOUND (404),
+ * CONEY_ETLS); or with what the broker refused it for, its reply code in call->code and its words in call->text: CONEY_ENOTFOUND (404),
  * CONEY_EACCESS (403), CONEY_EPRECONDITION (406), CONEY_EUNAVAILABLE (405: locked by another connection), CONEY_EBROKER (others).
+ *
+ * Connections are made and shared behind the scenes, one kind each for publishing, consuming and the rest; every publisher, consumer, requester,
+ * transaction and raw channel has a channel of its own.
  */
 #ifndef CONEY_AMQP_H
 #define CONEY_AMQP_H
@@ -60,8 +63,8 @@ typedef struct coney_amqp_options {
         connect_timeout; /* TCP and TLS, for each address; default 5 s. The log-in has 6 s a step: brokers delay a refusal by 3 s */
     int64_t call_deadline; /* what a call's 0 stands for; default 10 s */
     int64_t frame_max;   /* bytes, what we offer; default 128 KiB, at least 8 KiB (4 KiB where the broker is older than 4.1) */
-    int64_t channel_max; /* channels on one connection; default 2,047, or what the broker allows */
-    int64_t max_message; /* bytes of the largest message accepted from the broker; default 128 MiB */
+    int64_t channel_max; /* channels a connection, then there is another one; default 2,047, or what the broker allows */
+    int64_t max_message; /* bytes of the largest message from the broker; default 128 MiB. A larger one ends the connection */
     int64_t recovery_delay;     /* first pause between attempts, doubling; default 0.5 s */
     int64_t recovery_max_delay; /* default 30 s */
     coney_log_level log_level;  /* default CONEY_LOG_INFO */
@@ -90,8 +93,9 @@ static inline coney_amqp *coney_amqp_open(const char *uri, const coney_amqp_opti
  * From a handler or callback it returns at once: that handler is called no more, others may be until call->on_done says that all has ended. */
 CONEY_API coney_status coney_amqp_close(coney_amqp **rabbit, coney_call *call);
 
-/* Gives a new password or token to every open link now (update-secret) and to later log-ins. The links that refuse it go on with the
- * old one until it expires. CONEY_EAUTH with the broker's words when one refused. CONEY_EINVAL with `.credentials`, which are asked instead. */
+/* Gives a new password or token to every open connection now (update-secret) and to later log-ins. A broker that refuses it closes the
+ * connection, which is then looked for again with the new one: CONEY_EAUTH with its words. CONEY_ETOOBIG: it does not fit a frame. CONEY_EINVAL
+ * with `.credentials`, which are asked instead. */
 CONEY_API coney_status coney_amqp_update_secret(coney_amqp *rabbit, const char *secret, coney_call *call);
 
 typedef struct coney_amqp_stats {
@@ -286,7 +290,8 @@ typedef struct coney_amqp_publisher_options {
 
 /* The publisher has a channel of its own. That its exchange exists is found out by the first publish: a message that makes the broker close
  * the channel (404, 403, 406) is found by sending what has no outcome again one at a time; it ends as CONEY_EREFUSED with code and text, the
- * others go on. With on_done the handle exists at once; publishes wait (or answer CONEY_EAGAIN) until it is open. */
+ * others go on (with `.no_resend` all become CONEY_EUNKNOWN with that text). While the broker takes no publishes (CONEY_EVENT_BLOCKED) they are
+ * accepted up to the bounds and wait. With on_done the handle exists at once; publishes wait (or answer CONEY_EAGAIN) until it is open. */
 CONEY_API coney_amqp_publisher *coney_amqp_publisher_open_sized(coney_amqp *rabbit, const coney_amqp_publisher_options *options,
                                                                 size_t options_size, coney_call *call);
 static inline coney_amqp_publisher *coney_amqp_publisher_open(coney_amqp *rabbit, const coney_amqp_publisher_options *options,
@@ -298,8 +303,9 @@ static inline coney_amqp_publisher *coney_amqp_publisher_open(coney_amqp *rabbit
 /* Queues one message, which is copied. CONEY_OK: exactly one outcome with its tag will come: CONEY_OK (the broker has it), CONEY_EREFUSED
  * (nack, or it made the broker close the channel), CONEY_ERETURNED (no queue took it), CONEY_EUNKNOWN. Anything else: nothing was queued, no
  * outcome comes: CONEY_EAGAIN (at a bound and waiting is not allowed here), CONEY_ETIMEDOUT (waited enqueue_timeout at a bound),
- * CONEY_ETOOBIG (over max_message_size; or its properties do not fit one frame of frame_max, which cannot be split), CONEY_EINVAL (a name, key
- * or property over 255 bytes, a header that has no form on the wire), CONEY_ECLOSED, CONEY_EFORKED, CONEY_ENOMEM. */
+ * CONEY_ETOOBIG (over max_message_size, or over 512 MiB, which no broker takes; or its properties do not fit one frame of frame_max, which cannot
+ * be split), CONEY_EINVAL (a name, key or property over 255 bytes, a header that has no form on the wire), CONEY_ECLOSED, CONEY_EFORKED,
+ * CONEY_ENOMEM. */
 CONEY_API CONEY_MUST_CHECK coney_status coney_amqp_publish_sized(coney_amqp_publisher *publisher,
                                                                  const coney_amqp_message *message, size_t size);
 static inline CONEY_MUST_CHECK coney_status coney_amqp_publish(coney_amqp_publisher *publisher,
@@ -336,9 +342,9 @@ CONEY_API coney_status coney_amqp_publisher_flush(coney_amqp_publisher *publishe
 
 /* Waits for outcomes up to the call's deadline; what has none then becomes CONEY_EUNKNOWN, and the close answers CONEY_ETIMEDOUT. It does not
  * wait for a broker that cannot be reached: once an attempt to find a place again has failed, what is in hand becomes CONEY_EUNKNOWN and the
- * close answers CONEY_ELOST (coney_amqp_publisher_flush waits). The handle is closed whatever is answered. call->value: how many messages
- * became CONEY_EUNKNOWN or were refused while it was closing. Clears *publisher; NULL there is harmless. When it has returned no callback
- * runs any more (from a callback: none after that one). */
+ * close answers CONEY_ELOST (coney_amqp_publisher_flush waits). Wakes publishes that wait with CONEY_ECLOSED. The handle is closed whatever is
+ * answered. call->value: how many messages had another outcome than CONEY_OK while it was closing. Clears *publisher; NULL there is harmless.
+ * When it has returned no callback runs any more (from a callback: none after that one). */
 CONEY_API coney_status coney_amqp_publisher_close(coney_amqp_publisher **publisher, coney_call *call);
 
 typedef struct coney_amqp_publisher_stats {
@@ -366,9 +372,10 @@ CONEY_API coney_status coney_amqp_publisher_get_stats(const coney_amqp_publisher
 /* The scope is open from here on. It is not recovered: after a cut every use answers CONEY_ELOST. */
 CONEY_API coney_amqp_tx *coney_amqp_tx_begin(coney_amqp *rabbit, coney_call *call);
 
-/* Adds a message, copied, to the transaction. Never waits. Persistent unless `.transient`; never mandatory (the return of a transaction's
- * message has no outcome to end in: it is CONEY_EVENT_RETURNED unless `.drop_unroutable`). CONEY_EINVAL, CONEY_ETOOBIG, CONEY_ELOST,
- * CONEY_ENOMEM, CONEY_ECLOSED, CONEY_EFORKED; what the broker refuses later fails the commit. */
+/* Adds a message, copied, to the transaction; its `exchange` and `routing_key` say where it goes. Never waits. Persistent unless `.transient`. One
+ * that no queue takes fails nothing: it is CONEY_EVENT_RETURNED, unless `.drop_unroutable`. CONEY_EINVAL, CONEY_ETOOBIG, CONEY_ELOST,
+ * CONEY_ENOMEM, CONEY_ECLOSED, CONEY_EFORKED, CONEY_EAGAIN (begun with on_done, and not open yet); what the broker refuses later fails the
+ * commit. */
 CONEY_API CONEY_MUST_CHECK coney_status coney_amqp_tx_publish_sized(coney_amqp_tx *tx, const coney_amqp_message *message,
                                                                     size_t size);
 static inline CONEY_MUST_CHECK coney_status coney_amqp_tx_publish(coney_amqp_tx *tx, const coney_amqp_message *message)
@@ -377,7 +384,8 @@ static inline CONEY_MUST_CHECK coney_status coney_amqp_tx_publish(coney_amqp_tx 
 }
 
 /* Ends the scope; *tx is cleared, NULL there is harmless (CONEY_OK). Commit: CONEY_OK when all messages were taken; CONEY_EUNKNOWN when the
- * connection was lost after the commit had been sent; CONEY_ELOST (before), or the broker's refusal: none was taken. Rollback: none is taken. */
+ * connection was lost after the commit had been sent; CONEY_ELOST (before), or the broker's refusal: none was taken; CONEY_ETIMEDOUT: the text
+ * says whether it had been sent. Rollback: none is taken. On the loop neither waits: set on_done to learn how a commit ends. */
 CONEY_API coney_status coney_amqp_tx_commit(coney_amqp_tx **tx, coney_call *call);
 CONEY_API coney_status coney_amqp_tx_rollback(coney_amqp_tx **tx, coney_call *call);
 
@@ -441,9 +449,9 @@ typedef struct coney_amqp_consumer_options {
     int64_t
         max_queued; /* bytes received and not yet handed over; default 64 MiB: beyond it the connection is read no further */
     bool has_priority;
-    bool exclusive; /* no other consumer may be on the queue */
-    bool no_ack;    /* the broker forgets what it sends: nothing is settled, and at a cut messages are lost */
-    bool no_local;
+    bool exclusive;   /* no other consumer may be on the queue */
+    bool no_ack;      /* the broker forgets what it sends: nothing is settled, and at a cut messages are lost */
+    bool no_local;    /* passed on as it is */
     bool on_loop;     /* handlers run on the loop: microseconds faster, and a slow one stops everything */
     bool paused;      /* nothing is handed over before coney_amqp_consumer_resume */
     bool keep_trying; /* asynchronous open: a missing queue or a refusal is tried again, too */
@@ -453,7 +461,8 @@ typedef struct coney_amqp_consumer_options {
 /* The consumer has a channel of its own. Messages may come before this returns. What the handler returns settles the message: CONEY_ACK;
  * CONEY_REJECT (dropped or dead-lettered); CONEY_REQUEUE (counts towards a quorum queue's delivery limit); coney_retry_after (held here for
  * that long, then requeued); CONEY_KEPT. Acks go out in runs: the deliveries up to the first that is open as one frame. After a reconnect it
- * consumes again; what was not settled comes again, its old deliveries settle nothing any more. */
+ * consumes again; what was not settled comes again, also what was received and waited for its handler, and its old deliveries settle nothing any
+ * more. */
 CONEY_API coney_amqp_consumer *coney_amqp_consumer_open_sized(coney_amqp *rabbit, const char *queue,
                                                               const coney_amqp_consumer_options *options, size_t options_size,
                                                               coney_call *call);

@@ -1,22 +1,25 @@
-/* coney/coney.h: what every part of coney shares: statuses, bytes, calls, outcomes, settlements, events, the log.
+/* coney/coney.h: what both clients share: statuses, bytes, calls, outcomes, settlements, credentials, events, the log.
  *
  *     coney_call call = {0};
- *     coney_stream_env *env = coney_stream_env_open("rabbitmq-stream://localhost", NULL, &call);
- *     if (env == NULL)
+ *     coney_amqp *rabbit = coney_amqp_open("amqp://localhost", NULL, &call);    // or coney_stream_env_open
+ *     if (rabbit == NULL)
  *         fprintf(stderr, "%s\n", call.text);    // says what was tried, what the broker said and what to do next
  *
- * From where may what be called?
+ * From where may what be called? A control call is one that takes a coney_call: opening, declaring, waiting for an outcome, a request, get, a raw
+ * channel's call. The end of a transaction counts as a close; publishing into one, and a raw channel's send, as send. A handler that runs on the
+ * loop (`.on_loop`, or a loop of the user's without `.handler_thread`) stands in the loop's column.
  *
  *   | kind of function                      | user thread | handler (dispatcher) | outcome, event, on_done (loop) | signal handler | forked child   |
  *   | ------------------------------------- | ----------- | -------------------- | ------------------------------ | -------------- | -------------- |
  *   | control call that blocks              | yes         | yes                  | no: CONEY_EDEADLK              | no             | CONEY_EFORKED  |
  *   | control call with `on_done`           | yes         | yes                  | yes                            | no             | CONEY_EFORKED  |
- *   | close                                 | yes         | yes; never waits for | yes; never waits               | no             | frees, no wire |
- *   |                                       |             | its own handler      |                                |                |                |
- *   | send, settle, credit                  | yes         | yes                  | yes; CONEY_EAGAIN for a wait   | no             | CONEY_EFORKED  |
+ *   | close                                 | yes         | yes; never waits for | yes; never waits               | no             | CONEY_EFORKED; |
+ *   |                                       |             | its own handler      |                                |                | only clears it |
+ *   | send, publish, settle, credit         | yes         | yes                  | yes; CONEY_EAGAIN for a wait   | no             | CONEY_EFORKED  |
  *   | keep                                  | no          | yes                  | with `.on_loop`                | no             | no             |
- *   | statistics, status texts, value and   | yes         | yes                  | yes                            | texts only     | yes            |
- *   | message readers                       |             |                      |                                |                |                |
+ *   | statistics                            | yes         | yes                  | yes                            | no             | no             |
+ *   | status texts, readers of values,      | yes         | yes                  | yes                            | texts only     | yes            |
+ *   | messages and properties               |             |                      |                                |                |                |
  *
  * On a loop that the user steps, a control call that blocks on the stepping thread steps the loop until it is done.
  */
@@ -71,7 +74,7 @@ typedef enum coney_status {
     CONEY_ENOTFOUND = 16,     /* no such stream, queue or exchange */
     CONEY_EEXIST = 17,        /* it exists already, with the same arguments */
     CONEY_EPRECONDITION = 18, /* it exists with other arguments, or the broker does not accept the arguments */
-    CONEY_EUNAVAILABLE = 19,  /* it exists but has no leader or replica that can serve it now */
+    CONEY_EUNAVAILABLE = 19,  /* it exists but has no leader or replica now; AMQP: it is another connection's */
     CONEY_ETOOBIG = 20,       /* larger than the negotiated or configured limit */
     CONEY_ENOOFFSET = 21,     /* nothing is stored under this name */
     CONEY_EUNSUPPORTED = 22,  /* this broker, or this build of coney, does not have the feature */
@@ -152,11 +155,11 @@ typedef struct coney_outcome {
     uint64_t tag;           /* as given to send */
     uint64_t publishing_id; /* streams: the id on the wire */
     coney_status status;    /* CONEY_OK (confirmed), CONEY_EREFUSED, CONEY_ERETURNED or CONEY_EUNKNOWN */
-    uint32_t code;          /* the broker's code with CONEY_EREFUSED and CONEY_ERETURNED */
+    uint32_t code;          /* the broker's code, 0 if it sent none (a nack has none) */
     bool unsent;            /* with CONEY_EUNKNOWN: the message never left the process, so it is certainly not stored */
     uint8_t reserved[7];
     const void *internal; /* for coney_outcome_body */
-    const char *text;     /* the broker's words with CONEY_EREFUSED and CONEY_ERETURNED; "" when it sent none */
+    const char *text;     /* AMQP: why, in the broker's words; "" when it sent none */
 } coney_outcome;
 
 typedef void (*coney_outcome_fn)(void *ctx, const coney_outcome *outcome);
@@ -167,11 +170,11 @@ CONEY_API coney_bytes coney_outcome_body(const coney_outcome *outcome);
 /* What a handler returns for a delivery. */
 typedef int64_t coney_settle;
 #define CONEY_ACK ((coney_settle)0)      /* done */
-#define CONEY_REJECT ((coney_settle)-1)  /* not wanted; streams: done, counted as rejected */
-#define CONEY_REQUEUE ((coney_settle)-2) /* again; streams: this handler gets it again at once, later ones wait */
+#define CONEY_REJECT ((coney_settle)-1)  /* not wanted: dropped or dead-lettered; streams: done, counted as rejected */
+#define CONEY_REQUEUE ((coney_settle)-2) /* again: back to the queue; streams: to this handler, at once, later ones wait */
 #define CONEY_KEPT ((coney_settle)-3)    /* taken by a keep function, settled later */
 
-/* Again after `ns`, which is at least 1; streams: later messages wait meanwhile. */
+/* Again after `ns`, which is at least 1; queues: held here so long, then requeued; streams: later ones wait. */
 static inline coney_settle coney_retry_after(int64_t ns)
 {
     return ns > 0 ? ns : 1;
@@ -180,20 +183,20 @@ static inline coney_settle coney_retry_after(int64_t ns)
 /* A delivery that was taken out of its handler. Owned by the user until settled. */
 typedef struct coney_kept coney_kept;
 
-/* Settles *kept and clears it; NULL there is harmless. Any thread; frees the delivery's memory. Requeue and retry give it
- * to its handler again. CONEY_EINVAL: `how` is CONEY_KEPT; nothing is settled. CONEY_ECLOSED: the consumer was closed
- * first; the memory is freed all the same. CONEY_EFORKED: likewise. */
+/* Settles *kept and clears it; NULL there is harmless. Any thread; frees the delivery's memory. CONEY_EINVAL: `how` is
+ * CONEY_KEPT; nothing is settled. The memory is freed all the same with CONEY_ECLOSED (the consumer was closed first),
+ * CONEY_ELOST (queues: the connection or channel that brought it is gone, and the broker gives the message again) and
+ * CONEY_EFORKED. */
 CONEY_API coney_status coney_kept_settle(coney_kept **kept, coney_settle how);
 
 /* Credentials ---------------------------------------------------------------------------------------------------- */
 
-/* What a link logs in with. Zeroed before the callback gets it; what it points to must stay valid until the next call for
- * the same environment, or until the environment is closed. Frozen layout. */
+/* What a connection logs in with, instead of the URI's user and password. Zeroed before the callback gets it; what it points
+ * to must stay valid until the next call for the same environment, or until the environment is closed. Frozen layout. */
 typedef struct coney_credentials {
     const char *user;     /* NULL: the URI's */
     const char *password; /* or an OAuth 2 token */
-    int64_t
-        valid_for; /* nanoseconds; after four fifths of it new ones are asked for and given to the open links; 0 = for ever */
+    int64_t valid_for;    /* nanoseconds; after 4/5 of it new ones are asked for, for the open connections too; 0 = for ever */
     uint64_t reserved[4];
 } coney_credentials;
 
@@ -204,30 +207,29 @@ typedef coney_status (*coney_credentials_fn)(void *ctx, coney_credentials *crede
 /* Events and the log --------------------------------------------------------------------------------------------- */
 
 typedef enum coney_event_type {
-    CONEY_EVENT_CONNECTED = 1,          /* a link is open; `node` */
-    CONEY_EVENT_DISCONNECTED = 2,       /* a link was lost or ended by the broker; `node`, `status`, `code` */
+    CONEY_EVENT_CONNECTED = 1,          /* a connection is open; `node` */
+    CONEY_EVENT_DISCONNECTED = 2,       /* a connection was lost or ended by the broker; `node`, `status`, `code` */
     CONEY_EVENT_CONNECT_FAILED = 3,     /* one attempt at one address failed; `node`, `status` */
-    CONEY_EVENT_RECOVERING = 4,         /* a producer or consumer lost its place; `name`, `status` why */
+    CONEY_EVENT_RECOVERING = 4,         /* a producer, publisher, consumer … lost its place; `name`, `status` why, `delay` */
     CONEY_EVENT_RECOVERY_FAILED = 5,    /* one attempt failed; `attempt`, `delay` until the next one */
     CONEY_EVENT_RECOVERED = 6,          /* it works again; `attempt` */
-    CONEY_EVENT_GAVE_UP = 7,            /* it will not be tried again: the stream is gone, or `.no_recovery` */
+    CONEY_EVENT_GAVE_UP = 7,            /* it will not be tried again: `.no_recovery`, a stream that is gone, a transaction */
     CONEY_EVENT_STREAM_GONE = 8,        /* the broker says that a stream in use was deleted or lost its leader */
     CONEY_EVENT_CORRUPT_CHUNK = 9,      /* a chunk failed its checksum or cannot be read; `offset` */
     CONEY_EVENT_UNREADABLE_ENTRY = 10,  /* an entry cannot be read (compressed, damaged); `offset` */
     CONEY_EVENT_OFFSET_NOT_STORED = 11, /* an offset could not be stored; it is tried again; `offset` */
-    CONEY_EVENT_SERVER_CLOSE = 12,      /* the broker asked to close a link; `code`, and its words in `text` */
+    CONEY_EVENT_SERVER_CLOSE = 12,      /* the broker asked to close a connection; `code`, and its words in `text` */
     CONEY_EVENT_CHANNEL_CLOSED = 13,    /* the broker closed a channel, which costs its own user only; `code`, `name` */
-    CONEY_EVENT_CONSUMER_CANCELED =
-        14,                     /* the broker ended a consumer: its queue died, moves, or the right to it is gone; `name` */
-    CONEY_EVENT_BLOCKED = 15,   /* the broker is short of memory or disk and takes no publishes from this link; `node` */
-    CONEY_EVENT_UNBLOCKED = 16, /* it takes them again; `node` */
-    CONEY_EVENT_TOPOLOGY_FAILED =
-        17,                         /* an exchange, queue or binding could not be declared again; tried again; `name`, `code` */
-    CONEY_EVENT_QUEUE_RENAMED = 18, /* a queue that the broker names has another name after recovery: `name` */
-    CONEY_EVENT_RETURNED = 19,      /* an unroutable message came back that has no outcome any more (`.unconfirmed`); `code` */
-    CONEY_EVENT_SECRET_RENEWED = 20, /* a link took the new password or token; `node` */
-    CONEY_EVENT_SECRET_REFUSED = 21, /* it did not, or none could be had; tried again; `node`, `status`, `code` */
-    CONEY_EVENT_NOT_SETTLED = 22,    /* a settlement had no effect: nothing but ack is possible with `.no_ack`; `name` */
+    CONEY_EVENT_CONSUMER_CANCELED = 14, /* the broker ended a consumer: its queue is gone or moves, or the right to it */
+    CONEY_EVENT_BLOCKED = 15,           /* the broker is short of memory or disk: this connection's publishes wait; `node` */
+    CONEY_EVENT_UNBLOCKED = 16,         /* they go on; `node` */
+    CONEY_EVENT_TOPOLOGY_FAILED = 17,   /* an exchange, queue or binding was not declared again; `name`, `code`, `delay` until
+                                           the next attempt (0: there is none, the broker closed the connection for it) */
+    CONEY_EVENT_QUEUE_RENAMED = 18,     /* a queue that the broker names has another name after recovery: `name` is the first */
+    CONEY_EVENT_RETURNED = 19,          /* no queue took a message that has no outcome to tell it (`.unconfirmed`); `code` */
+    CONEY_EVENT_SECRET_RENEWED = 20,    /* a connection took the new password or token; `node` */
+    CONEY_EVENT_SECRET_REFUSED = 21,    /* it did not (`node`, `code`), or the callback had none and is asked again; `status` */
+    CONEY_EVENT_NOT_SETTLED = 22,       /* a settlement had no effect: nothing but ack is possible with `.no_ack`; `name` */
 } coney_event_type;
 
 /* One step that the library took by itself. Handed to the environment's on_event on the loop; must be short.
@@ -240,9 +242,9 @@ typedef struct coney_event {
     int64_t delay;      /* nanoseconds until the next attempt */
     uint64_t offset;    /* stream offset, for the events that have one */
     const char *node;   /* "host:port", or "" */
-    const char *name;   /* the stream, queue or exchange, or "" */
+    const char *name;   /* the stream, queue, exchange or binding's destination, or "" */
     const char *text;   /* the whole of it as one sentence */
-    const void *handle; /* the producer, publisher or consumer that it is about, or NULL */
+    const void *handle; /* the producer, publisher, consumer, requester or transaction that it is about, or NULL */
 } coney_event;
 
 /* "recovering", "recovered" …: for logs. Static memory, never NULL. */

@@ -1,7 +1,7 @@
 /* coney/loop.h: coney inside somebody else's event loop.
  *
  *     coney_loop *loop = coney_loop_new();
- *     coney_stream_env_options options = {.loop = loop};
+ *     coney_stream_env_options options = {.loop = loop};                             // or coney_amqp_options
  *     env = coney_stream_env_open("rabbitmq-stream://localhost", &options, &call);   // call.on_done set: asynchronous
  *     for (;;) {
  *         poll(&(struct pollfd){coney_loop_fd(loop), POLLIN, 0}, 1, -1);

@@ -6,7 +6,7 @@
  *     coney_stream_producer_options options = {.on_outcome = on_outcome};
  *     coney_stream_producer *invoices = coney_stream_producer_open(env, "invoices", &options, &call);
  *     if (coney_stream_send(invoices, CONEY_STR("hello"), 1) != CONEY_OK)   // leaves as soon as the connection can take it
- *         …;
+ *         return 1;
  *     coney_stream_producer_close(&invoices, &call);                        // every message has had its outcome
  *     coney_stream_env_close(&env, NULL);
  *

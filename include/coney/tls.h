@@ -5,7 +5,7 @@
  *         .certificate = "/etc/ingest/client.pem",    // only where the broker asks for one
  *         .private_key = "/etc/ingest/client.key",
  *     };
- *     coney_stream_env_options options = {.tls = &tls};
+ *     coney_stream_env_options options = {.tls = &tls};    // or coney_amqp_options
  *     coney_call call = {0};
  *     coney_stream_env *env = coney_stream_env_open("rabbitmq-stream+tls://broker.example", &options, &call);
  *     if (env == NULL)
