@@ -640,6 +640,77 @@ static void without_confirms_written_is_all_there_is_to_say(void **state)
     amqp_scene_down(&scene);
 }
 
+/* Life ---------------------------------------------------------------------------------------------------------------- */
+
+static void publishes_wait_for_a_publisher_that_is_being_opened(void **state)
+{
+    (void)state;
+    struct amqp_scene scene;
+    struct outcomes outcomes = {0};
+    struct waited_call opening = {0};
+    amqp_scene_up(&scene, &node);
+    coney_amqp_publisher_options options = {.routing_key = scene.queue, .on_outcome = outcomes_add, .ctx = &outcomes};
+    coney_amqp_publisher *publisher = coney_amqp_publisher_open(scene.rabbit, &options, waited_call_of(&opening, 0));
+    assert_non_null(publisher);
+    amqp_publish_numbered(publisher, 0, 10);
+    assert_int_equal(waited_call_wait(&opening), CONEY_OK);
+    all_are(&outcomes, 10, CONEY_OK);
+    amqp_publisher_close(&publisher);
+    queue_holds(&scene, 0, 10);
+    waited_call_free(&opening);
+    outcomes_free(&outcomes);
+    amqp_scene_down(&scene);
+}
+
+static void options_that_cannot_be_are_refused_with_a_text(void **state)
+{
+    (void)state;
+    struct amqp_scene scene;
+    static char long_name[300];
+    memset(long_name, 'x', sizeof long_name - 1);
+    amqp_scene_up(&scene, &node);
+    const coney_amqp_publisher_options cases[] = {
+        {.exchange = long_name}, {.routing_key = long_name}, {.max_messages = -1},     {.max_bytes = -1},
+        {.enqueue_timeout = -2}, {.confirm_timeout = -2},    {.max_message_size = -2}, {.reserved = {0, 1}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        coney_call call = {0};
+        assert_null(coney_amqp_publisher_open(scene.rabbit, &cases[i], &call));
+        assert_int_equal(call.status, CONEY_EINVAL);
+        assert_string_not_equal(call.text, "");
+    }
+    amqp_scene_down(&scene);
+}
+
+static void closing_the_environment_closes_what_publishes_in_it(void **state)
+{
+    (void)state;
+    struct amqp_scene scene;
+    struct outcomes outcomes = {0};
+    amqp_scene_up(&scene, &node);
+    coney_amqp_publisher *publisher = amqp_scene_publisher(&scene, &outcomes, NULL);
+    coney_amqp_tx *tx = coney_amqp_tx_begin(scene.rabbit, NULL);
+    assert_non_null(tx);
+    coney_amqp_requester_options options = {.routing_key = scene.queue};
+    assert_non_null(coney_amqp_requester_open(scene.rabbit, &options, NULL));
+    coney_amqp_stats stats;
+    assert_int_equal(coney_amqp_get_stats(scene.rabbit, &stats), CONEY_OK);
+    assert_int_equal(stats.publishers, 1);
+    assert_int_equal(stats.publishers_active, 1);
+    coney_amqp_message message = {.body = CONEY_STR("x"), .routing_key = coney_bytes_str(scene.queue)};
+    assert_int_equal(coney_amqp_tx_publish(tx, &message), CONEY_OK);
+    amqp_publish_numbered(publisher, 0, 1000);
+    coney_call call = {0};
+    assert_int_equal(coney_amqp_close(&scene.rabbit, &call), CONEY_OK);
+    assert_int_equal(call.value, 0);
+    all_are(&outcomes, 1000, CONEY_OK);
+    events_free(&scene.events);
+    amqp_scene_open(&scene, amqp_uri(node.amqp_port));
+    queue_holds(&scene, 0, 1000);
+    outcomes_free(&outcomes);
+    amqp_scene_down(&scene);
+}
+
 /* Cuts ---------------------------------------------------------------------------------------------------------------- */
 
 struct seen {
@@ -1005,6 +1076,9 @@ int main(void)
         cmocka_unit_test(the_bound_holds_and_nothing_is_lost_at_it),
         cmocka_unit_test(F11_threads_may_share_a_connection_and_a_publisher),
         cmocka_unit_test(without_confirms_written_is_all_there_is_to_say),
+        cmocka_unit_test(publishes_wait_for_a_publisher_that_is_being_opened),
+        cmocka_unit_test(options_that_cannot_be_are_refused_with_a_text),
+        cmocka_unit_test(closing_the_environment_closes_what_publishes_in_it),
         cmocka_unit_test(after_cuts_every_message_is_confirmed_once_and_none_is_missing),
         cmocka_unit_test(publishers_that_share_a_connection_find_their_channels_again),
         cmocka_unit_test(J06_without_resending_a_cut_makes_what_is_open_unknown_and_the_count_begins_anew),

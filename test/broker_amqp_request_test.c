@@ -14,15 +14,21 @@ struct service {
     size_t requests;
     size_t copies; /* replies to each request */
     bool silent;
+    char correlation[64]; /* of the last request */
 };
 
 static coney_settle serve(void *ctx, const coney_amqp_delivery *delivery)
 {
     struct service *service = ctx;
     char text[64];
+    coney_amqp_properties properties;
+    if (coney_amqp_delivery_properties(delivery, &properties) != CONEY_OK)
+        return CONEY_REJECT;
     snprintf(text, sizeof text, "%.*s!", (int)delivery->body.len, (const char *)delivery->body.data);
     monitor_lock(&service->monitor);
     service->requests++;
+    snprintf(service->correlation, sizeof service->correlation, "%.*s", (int)properties.correlation_id.len,
+             (const char *)properties.correlation_id.data);
     size_t copies = service->silent ? 0 : service->copies;
     monitor_broadcast(&service->monitor);
     monitor_unlock(&service->monitor);
@@ -193,6 +199,26 @@ static void M02_late_and_doubled_replies_are_dropped_and_counted(void **state)
     service_down(&service);
 }
 
+static void M04_no_two_requesters_have_a_correlation_id_in_common(void **state)
+{
+    (void)state;
+    struct service service;
+    char first[64];
+    service_up(&service);
+    for (int i = 0; i < 2; i++) {
+        coney_amqp_requester *requester = requester_of(&service.scene, service.scene.queue, 0);
+        is_answered(requester, "whose?");
+        monitor_lock(&service.monitor);
+        assert_int_equal(strlen(service.correlation), 32);
+        if (i == 1)
+            assert_string_not_equal(service.correlation, first);
+        memcpy(first, service.correlation, sizeof first);
+        monitor_unlock(&service.monitor);
+        assert_int_equal(coney_amqp_requester_close(&requester, NULL), CONEY_OK);
+    }
+    service_down(&service);
+}
+
 static void beyond_max_requests_it_is_told_at_once(void **state)
 {
     (void)state;
@@ -296,6 +322,7 @@ int main(void)
         cmocka_unit_test(a_request_that_no_queue_takes_is_returned),
         cmocka_unit_test(a_request_to_a_missing_exchange_is_refused_and_the_next_one_works),
         cmocka_unit_test(M02_late_and_doubled_replies_are_dropped_and_counted),
+        cmocka_unit_test(M04_no_two_requesters_have_a_correlation_id_in_common),
         cmocka_unit_test(beyond_max_requests_it_is_told_at_once),
         cmocka_unit_test(closing_ends_the_requests_that_are_under_way),
         cmocka_unit_test(M03_what_is_under_way_at_a_cut_is_lost_at_once_and_later_requests_work),
