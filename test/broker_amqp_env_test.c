@@ -3,6 +3,8 @@
 #include "amqp_scene.h"
 #include "scene.h"
 
+#include <malloc.h>
+
 static struct node node;
 
 static coney_amqp *opened(const char *uri, const coney_amqp_options *options)
@@ -619,6 +621,135 @@ static void G14_calls_and_closed_channels_leave_nothing_behind(void **state)
     coney_amqp_close(&rabbit, NULL);
 }
 
+static void G12_all_numbers_may_be_used_at_once_and_cost_nothing_afterwards(void **state)
+{
+    (void)state;
+    enum { CHANNELS = 2000 };
+    static coney_amqp_channel *channels[CHANNELS];
+    coney_amqp *rabbit = opened(amqp_uri(node.amqp_port), NULL);
+    size_t before = 0;
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < CHANNELS; i++)
+            channels[i] = channel_of(rabbit, NULL);
+        assert_int_equal(stats_of(rabbit).channels, CHANNELS);
+        for (size_t i = 0; i < CHANNELS; i++)
+            assert_int_equal(coney_amqp_channel_close(&channels[i], NULL), CONEY_OK);
+        size_t used = mallinfo2().uordblks;
+        assert_true(round == 0 || used <= before + 64 * 1024);
+        before = used;
+    }
+    assert_int_equal(stats_of(rabbit).connections, 1);
+    coney_amqp_close(&rabbit, NULL);
+}
+
+static void A19_what_an_answer_holds_stays_as_it_was(void **state)
+{
+    (void)state;
+    coney_amqp *rabbit = opened(amqp_uri(node.amqp_port), NULL);
+    coney_amqp_channel *channel = channel_of(rabbit, NULL);
+    coney_amqp_answer first;
+    coney_amqp_answer other;
+    coney_call call = {0};
+    char name[256];
+    assert_int_equal(declare(channel, "", false, &first, &call), CONEY_OK);
+    coney_bytes named = first.method.fields[0].as.bytes;
+    snprintf(name, sizeof name, "%.*s", (int)named.len, (const char *)named.data);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(declare(channel, "", false, &other, &call), CONEY_OK);
+    assert_int_equal(first.values[0].as.bytes.len, strlen(name));
+    assert_memory_equal(first.values[0].as.bytes.data, name, strlen(name));
+    coney_amqp_channel_close(&channel, NULL);
+    coney_amqp_close(&rabbit, NULL);
+}
+
+static void C05_what_fits_no_frame_is_refused_and_costs_nothing_else(void **state)
+{
+    (void)state;
+    static uint8_t memory[300000];
+    static char text[200000];
+    coney_amqp *rabbit = opened(amqp_uri(node.amqp_port), NULL);
+    coney_amqp_channel *channel = channel_of(rabbit, NULL);
+    coney_call call = {0};
+    coney_value table;
+    coney_builder builder;
+    coney_builder_init_table(&builder, memory, sizeof memory);
+    coney_builder_begin(&builder, CONEY_VALUE_MAP);
+    coney_builder_put(&builder, CONEY_STR("note"), coney_value_string(coney_bytes_of(text, sizeof text)));
+    coney_builder_end(&builder);
+    assert_int_equal(coney_builder_finish(&builder, &table), CONEY_OK);
+    assert_int_equal(coney_amqp_channel_call(
+                         channel, ROW(50, 10, NOTHING, TEXT(""), NOTHING, NOTHING, YES, NOTHING, NOTHING, table), NULL, &call),
+                     CONEY_ETOOBIG);
+    const coney_amqp_message message = {.body = CONEY_STR("x"), .header_table = &table};
+    assert_int_equal(coney_amqp_channel_send(channel, ROW(60, 40, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING), &message),
+                     CONEY_ETOOBIG);
+    assert_int_equal(declare(channel, "", false, NULL, &call), CONEY_OK);
+    assert_int_equal(stats_of(rabbit).connections_lost, 0);
+    coney_amqp_channel_close(&channel, NULL);
+    coney_amqp_close(&rabbit, NULL);
+}
+
+/* Closes what it was told to close, from inside a callback. */
+struct closer {
+    struct heard heard;
+    coney_amqp **rabbit;
+    coney_amqp_channel **channel;
+    bool at_once; /* in on_method; otherwise in on_closed */
+};
+
+static void close_both(struct closer *closer)
+{
+    if (closer->channel != NULL)
+        assert_int_equal(coney_amqp_channel_close(closer->channel, NULL), CONEY_OK);
+    if (closer->rabbit != NULL)
+        assert_int_equal(coney_amqp_close(closer->rabbit, NULL), CONEY_OK);
+}
+
+static void close_on_method(void *ctx, const coney_amqp_method *method, const coney_amqp_delivery *content)
+{
+    struct closer *closer = ctx;
+    if (closer->at_once)
+        close_both(closer);
+    on_method(&closer->heard, method, content);
+}
+
+static void close_on_closed(void *ctx, coney_status status, uint32_t code, const char *text)
+{
+    struct closer *closer = ctx;
+    if (!closer->at_once)
+        close_both(closer);
+    on_closed(&closer->heard, status, code, text);
+}
+
+static void G13_a_callback_may_close_its_channel_and_its_environment(void **state)
+{
+    (void)state;
+    for (unsigned what = 0; what < 8; what++) {
+        struct closer closer = {.at_once = (what & 4) != 0};
+        coney_amqp *rabbit = opened(amqp_uri(node.amqp_port), NULL);
+        coney_call call = {0};
+        coney_amqp_channel_options options = {.on_method = close_on_method, .on_closed = close_on_closed, .ctx = &closer};
+        coney_amqp_channel *channel = coney_amqp_channel_open(rabbit, &options, &call);
+        assert_non_null(channel);
+        coney_amqp_channel *mine = channel;
+        closer.channel = (what & 1) != 0 ? &channel : NULL;
+        closer.rabbit = (what & 2) != 0 ? &rabbit : NULL;
+        const coney_amqp_message message = {.body = CONEY_STR("returned")};
+        const char *exchange = closer.at_once ? "" : "no-such-exchange";
+        assert_int_equal(
+            coney_amqp_channel_send(mine, ROW(60, 40, NOTHING, TEXT(exchange), TEXT("no-such-queue"), YES, NOTHING), &message),
+            CONEY_OK);
+        if (closer.at_once)
+            wait_for_method(&closer.heard, 50);
+        else
+            wait_for_close(&closer.heard);
+        if (closer.channel == NULL && closer.rabbit == NULL)
+            coney_amqp_channel_close(&channel, NULL);
+        coney_amqp_close(&rabbit, NULL);
+        monitor_free(&closer.heard.monitor);
+    }
+}
+
 /* The end --------------------------------------------------------------------------------------------------------- */
 
 static void L12_an_operator_who_closes_connections_is_told_of_and_got_over(void **state)
@@ -739,6 +870,10 @@ int main(void)
         cmocka_unit_test(D05_a_channel_over_the_limit_is_never_asked_for),
         cmocka_unit_test(G11_a_number_comes_back_when_its_close_is_answered),
         cmocka_unit_test(G14_calls_and_closed_channels_leave_nothing_behind),
+        cmocka_unit_test(G12_all_numbers_may_be_used_at_once_and_cost_nothing_afterwards),
+        cmocka_unit_test(A19_what_an_answer_holds_stays_as_it_was),
+        cmocka_unit_test(C05_what_fits_no_frame_is_refused_and_costs_nothing_else),
+        cmocka_unit_test(G13_a_callback_may_close_its_channel_and_its_environment),
         cmocka_unit_test(L12_an_operator_who_closes_connections_is_told_of_and_got_over),
         cmocka_unit_test(an_environment_closes_what_is_open_on_it),
         cmocka_unit_test(calls_on_a_closed_environment_are_refused),

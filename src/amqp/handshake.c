@@ -308,9 +308,10 @@ void amqp_login_refused(struct amqp_conn *conn, uint16_t code, const char *reaso
     if (status == CONEY_ELOST) {
         refuse(conn, status, code, "%s ended the log-in: %s (code %u)", name, reason, (unsigned)code);
     } else if (conn->step == AMQP_CONNECTION_TUNE && code == AMQP_CODE_ACCESS_REFUSED) {
-        refuse(conn, CONEY_EAUTH, code,
-               "%s refused the log-in of user '%s': %s (code %u): check the user name and the password", name, user_of(conn),
-               reason, (unsigned)code);
+        bool named = mechanism_of(conn)->respond != nothing;
+        refuse(conn, CONEY_EAUTH, code, "%s refused the log-in%s%s%s: %s (code %u): check %s", name, named ? " of user '" : "",
+               named ? user_of(conn) : "", named ? "'" : "", reason, (unsigned)code,
+               named ? "the user name and the password" : "what the broker knows of this client");
     } else if (conn->step == AMQP_CONNECTION_OPEN_OK) {
         refuse(conn, CONEY_EVHOST, code,
                "%s refused virtual host '%s': %s (code %u): check its name, and that user '%s' may enter it", name,
