@@ -1,0 +1,205 @@
+#define _GNU_SOURCE
+#include "amqp_traffic.h"
+
+#include "scene.h"
+
+#include <limits.h>
+
+#define PATIENCE 60000
+#define BURST 20
+#define BURST_MS 10
+
+/* The publisher's thread -------------------------------------------------------------------------------------------- */
+
+static void *publish_all(void *ctx)
+{
+    struct amqp_traffic *traffic = ctx;
+    struct monitor pace = {0};
+    monitor_lock(&pace);
+    while (!atomic_load(&traffic->stop)) {
+        char body[24];
+        uint64_t number = atomic_load(&traffic->accepted);
+        int len = snprintf(body, sizeof body, "m%llu", (unsigned long long)number);
+        coney_amqp_message message = {.body = coney_bytes_of(body, (size_t)len), .tag = number};
+        traffic->status = coney_amqp_publish(traffic->publisher, &message);
+        if (traffic->status != CONEY_OK)
+            break;
+        atomic_store(&traffic->accepted, number + 1);
+        if ((number + 1) % BURST == 0)
+            monitor_wait(&pace, now_ms() + BURST_MS);
+    }
+    monitor_unlock(&pace);
+    monitor_free(&pace);
+    return NULL;
+}
+
+void amqp_traffic_goes_on(struct amqp_traffic *traffic)
+{
+    atomic_store(&traffic->stop, false);
+    assert_int_equal(pthread_create(&traffic->thread, NULL, publish_all, traffic), 0);
+}
+
+void amqp_traffic_stops(struct amqp_traffic *traffic)
+{
+    atomic_store(&traffic->stop, true);
+    pthread_join(traffic->thread, NULL);
+    if (traffic->status != CONEY_OK)
+        fail_msg("message %zu was not accepted: %s", traffic->accepted, coney_status_name(traffic->status));
+}
+
+/* The consumer ------------------------------------------------------------------------------------------------------ */
+
+static void make_room(struct amqp_traffic *traffic, size_t number)
+{
+    size_t cap = traffic->cap > 0 ? traffic->cap : 4096;
+    while (cap <= number)
+        cap *= 2;
+    if (cap == traffic->cap)
+        return;
+    traffic->times = realloc(traffic->times, cap);
+    if (traffic->times == NULL)
+        abort();
+    memset(traffic->times + traffic->cap, 0, cap - traffic->cap);
+    traffic->cap = cap;
+}
+
+static coney_settle count_delivery(void *ctx, const coney_amqp_delivery *delivery)
+{
+    struct amqp_traffic *traffic = ctx;
+    char body[24] = "";
+    memcpy(body, delivery->body.data, delivery->body.len < sizeof body ? delivery->body.len : sizeof body - 1);
+    size_t number = (size_t)number_of(body);
+    monitor_lock(&traffic->monitor);
+    make_room(traffic, number);
+    traffic->deliveries++;
+    traffic->undead += number < traffic->gone;
+    traffic->distinct += traffic->times[number] == 0;
+    if (traffic->times[number] < UINT8_MAX)
+        traffic->times[number]++;
+    monitor_broadcast(&traffic->monitor);
+    monitor_unlock(&traffic->monitor);
+    return CONEY_ACK;
+}
+
+static size_t distinct(struct amqp_traffic *traffic)
+{
+    monitor_lock(&traffic->monitor);
+    size_t count = traffic->distinct;
+    monitor_unlock(&traffic->monitor);
+    return count;
+}
+
+/* From outside ------------------------------------------------------------------------------------------------------ */
+
+void amqp_traffic_start(struct amqp_traffic *traffic, struct warren *warren, const char *queue,
+                        const coney_amqp_publisher_options *options)
+{
+    coney_call call = {0};
+    *traffic = (struct amqp_traffic){.warren = warren, .prefetch = 256};
+    snprintf(traffic->queue, sizeof traffic->queue, "%s", queue);
+    coney_amqp_publisher_options mine = options != NULL ? *options : (coney_amqp_publisher_options){0};
+    mine.on_outcome = outcomes_add;
+    mine.ctx = &traffic->outcomes;
+    mine.enqueue_timeout = scaled_ns(PATIENCE);
+    if (mine.routing_key == NULL)
+        mine.routing_key = traffic->queue;
+    const coney_amqp_consumer_options consumer = {.on_delivery = count_delivery, .ctx = traffic, .prefetch = traffic->prefetch};
+    traffic->consumer = warren_consumer_of(warren, traffic->queue, NULL, &consumer);
+    traffic->publisher = coney_amqp_publisher_open(warren->env, &mine, &call);
+    if (traffic->publisher == NULL)
+        fail_msg("the publisher did not open: %s: %s", coney_status_name(call.status), call.text);
+    amqp_traffic_goes_on(traffic);
+}
+
+static void all_have_outcomes(struct amqp_traffic *traffic, size_t count)
+{
+    if (outcomes_reach(&traffic->outcomes, count, scaled_ms(PATIENCE)))
+        return;
+    events_print(&traffic->warren->events);
+    fail_msg("queue '%s': only %zu of %zu outcomes came", traffic->queue, outcomes_count(&traffic->outcomes), count);
+}
+
+static void all_have_come(struct amqp_traffic *traffic, size_t count)
+{
+    int64_t until = now_ms() + scaled_ms(PATIENCE);
+    monitor_lock(&traffic->monitor);
+    while (traffic->distinct < count && monitor_wait(&traffic->monitor, until))
+        ;
+    size_t came = traffic->distinct;
+    monitor_unlock(&traffic->monitor);
+    if (came >= count)
+        return;
+    events_print(&traffic->warren->events);
+    fail_msg("queue '%s': only %zu of %zu messages came", traffic->queue, came, count);
+}
+
+void amqp_traffic_passes(struct amqp_traffic *traffic, size_t messages)
+{
+    size_t came = distinct(traffic);
+    all_have_outcomes(traffic, outcomes_count(&traffic->outcomes) + messages);
+    all_have_come(traffic, came + messages);
+}
+
+/* Messages in the queue, those included that a consumer has and that are not acked. */
+static unsigned long in_queue(const struct node *node, const char *queue)
+{
+    char *lists = node_ctl(node, "-q list_queues name messages");
+    const char *at = strstr(lists, queue);
+    unsigned long count = at != NULL ? strtoul(at + strlen(queue), NULL, 10) : ULONG_MAX;
+    free(lists);
+    return count;
+}
+
+void amqp_traffic_is_gone(struct amqp_traffic *traffic, const struct node *node)
+{
+    size_t accepted = traffic->accepted;
+    all_have_outcomes(traffic, accepted);
+    all_have_come(traffic, accepted);
+    int64_t until = now_ms() + scaled_ms(PATIENCE);
+    unsigned long left;
+    while ((left = in_queue(node, traffic->queue)) != 0 && now_ms() < until)
+        ;
+    if (left != 0)
+        fail_msg("queue '%s' still holds %lu messages", traffic->queue, left);
+    monitor_lock(&traffic->monitor);
+    traffic->gone = accepted;
+    monitor_unlock(&traffic->monitor);
+}
+
+static void none_came_too_often(struct amqp_traffic *traffic)
+{
+    coney_amqp_publisher_stats published;
+    assert_int_equal(coney_amqp_publisher_get_stats(traffic->publisher, &published), CONEY_OK);
+    coney_amqp_consumer_stats consumed = warren_stats(traffic->consumer);
+    monitor_lock(&traffic->monitor);
+    size_t again = traffic->deliveries - traffic->distinct;
+    size_t undead = traffic->undead;
+    monitor_unlock(&traffic->monitor);
+    uint64_t explained = published.resent + consumed.reconnects * (uint64_t)traffic->prefetch;
+    if (again > explained)
+        fail_msg("queue '%s': %zu messages came again; %llu were sent again, and %llu reconnects explain %lld each",
+                 traffic->queue, again, (unsigned long long)published.resent, (unsigned long long)consumed.reconnects,
+                 (long long)traffic->prefetch);
+    if (undead > 0)
+        fail_msg("queue '%s': %zu messages came that had been gone", traffic->queue, undead);
+}
+
+void amqp_traffic_is_whole(struct amqp_traffic *traffic)
+{
+    coney_call call = {0};
+    amqp_traffic_stops(traffic);
+    size_t accepted = traffic->accepted;
+    all_have_outcomes(traffic, accepted);
+    all_have_come(traffic, accepted);
+    warren_wait_for_ready(traffic->warren, traffic->queue, 0);
+    none_came_too_often(traffic);
+    if (coney_amqp_publisher_close(&traffic->publisher, &call) != CONEY_OK)
+        fail_msg("the publisher did not close: %s: %s", coney_status_name(call.status), call.text);
+    assert_int_equal(warren_close_consumer(&traffic->consumer), 0);
+    warren_wait_for_ready(traffic->warren, traffic->queue, 0); /* nothing that was not settled went back */
+    outcomes_are_each_once(&traffic->outcomes, 0, accepted);
+    assert_int_equal(outcomes_with(&traffic->outcomes, CONEY_OK), accepted);
+    outcomes_free(&traffic->outcomes);
+    monitor_free(&traffic->monitor);
+    free(traffic->times);
+}
