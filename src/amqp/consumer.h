@@ -52,8 +52,8 @@ struct coney_amqp_consumer {
     int64_t until_flush; /* settlements until the loop is asked to write them */
 
     /* From the lane to the loop. */
-    _Atomic uint64_t done; /* the handler has passed the numbers below */
-    counter handed_bytes;  /* of units */
+    _Atomic uint64_t done;         /* the handler has passed the numbers below */
+    _Atomic uint64_t handed_bytes; /* of units; in one order with `full`, of which each side writes one and reads the other */
     counter messages;
     counter bytes;
     counter acked;

@@ -11,7 +11,7 @@
 
 uint64_t amqp_consumer_queued_bytes(const struct coney_amqp_consumer *consumer)
 {
-    uint64_t handed = counter_get(&consumer->handed_bytes); /* first: it never passes what was received */
+    uint64_t handed = atomic_load(&consumer->handed_bytes); /* first: it never passes what was received */
     return counter_get(&consumer->received_bytes) - handed;
 }
 
@@ -273,7 +273,7 @@ void amqp_consumer_drop_current(struct coney_amqp_consumer *consumer)
     struct run *run = &consumer->current;
     if (run->block == NULL)
         return;
-    counter_add(&consumer->handed_bytes, (uint64_t)(run->end - run->at));
+    atomic_fetch_add(&consumer->handed_bytes, (uint64_t)(run->end - run->at));
     block_unref(run->block);
     *run = (struct run){0};
 }
@@ -314,7 +314,7 @@ static __attribute__((noinline)) bool hand_over(struct coney_amqp_consumer *cons
     counter_add(&consumer->messages, number - first);
     counter_add(&consumer->acked, number - first - otherwise);
     counter_add(&consumer->bytes, bytes);
-    counter_add(&consumer->handed_bytes, (uint64_t)(at - began));
+    atomic_fetch_add(&consumer->handed_bytes, (uint64_t)(at - began));
     if (at == run->end || is_stale(consumer, number))
         amqp_consumer_drop_current(consumer);
     return go_on;
