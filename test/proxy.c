@@ -58,9 +58,11 @@ struct proxy {
     char host[256];
     char service[8];
     enum proxy_door door;
+    bool bytes; /* of any protocol: a parcel is what one read gave */
     bool stopping;
     bool swallow;
     int64_t delay;
+    size_t split; /* bytes written at a time; 0: any number */
     int64_t limit[2];
     size_t drop[2];
     uint64_t seen[2];    /* bytes that arrived */
@@ -263,9 +265,9 @@ static void pipe_cut_frames(struct proxy *proxy, struct pipe *pipe, enum proxy_d
     for (;;) {
         uint8_t *at = pipe->in.data + used;
         size_t left = pipe->in.len - used;
-        if (left < STREAM_SIZE_BYTES)
+        if (left < (proxy->bytes ? 1 : STREAM_SIZE_BYTES))
             break;
-        size_t size = (size_t)load32(at) + STREAM_SIZE_BYTES;
+        size_t size = proxy->bytes ? left : (size_t)load32(at) + STREAM_SIZE_BYTES;
         if (size < STREAM_SIZE_BYTES + STREAM_SMALLEST_FRAME)
             size = left; /* not the stream protocol: as it comes */
         if (size > left)
@@ -342,12 +344,14 @@ static void parcels_consume(struct pipe *pipe, size_t len)
         memmove(pipe->parcels, pipe->parcels + done, pipe->parcel_count * sizeof *pipe->parcels);
 }
 
-static void pipe_write(struct pair *pair, enum proxy_direction direction)
+static void pipe_write(const struct proxy *proxy, struct pair *pair, enum proxy_direction direction)
 {
     struct pipe *pipe = &pair->pipes[direction];
     int to = pair->fds[direction == PROXY_TO_BROKER ? PROXY_TO_CLIENT : PROXY_TO_BROKER];
     size_t due;
     while ((due = pipe_due(pipe)) > 0) {
+        if (proxy->split > 0 && due > proxy->split)
+            due = proxy->split;
         ssize_t sent = send(to, pipe->out.data, due, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent < 0) {
             if (errno != EAGAIN && errno != EINTR)
@@ -414,7 +418,7 @@ static void serve_pair(struct proxy *proxy, struct pair *pair, const struct poll
         if (fds[d].fd == pair->fds[d] && (fds[d].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
             pipe_read(proxy, pair, (enum proxy_direction)d);
     for (int d = 0; d < 2 && !pair->over && !proxy->swallow; d++)
-        pipe_write(pair, (enum proxy_direction)d);
+        pipe_write(proxy, pair, (enum proxy_direction)d);
 }
 
 static void pairs_sweep(struct proxy *proxy)
@@ -456,10 +460,11 @@ static void *proxy_run(void *arg)
 
 /* From outside --------------------------------------------------------------------------------------------------- */
 
-struct proxy *proxy_start(const char *host, uint16_t port)
+static struct proxy *start(const char *host, uint16_t port, bool bytes)
 {
     struct proxy *proxy = calloc(1, sizeof *proxy);
     assert_non_null(proxy);
+    proxy->bytes = bytes;
     pthread_mutex_init(&proxy->mutex, NULL);
     snprintf(proxy->host, sizeof proxy->host, "%s", host);
     snprintf(proxy->service, sizeof proxy->service, "%u", port);
@@ -476,6 +481,16 @@ struct proxy *proxy_start(const char *host, uint16_t port)
     assert_int_equal(pthread_create(&proxy->thread, NULL, proxy_run, proxy), 0);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return proxy;
+}
+
+struct proxy *proxy_start(const char *host, uint16_t port)
+{
+    return start(host, port, false);
+}
+
+struct proxy *proxy_start_bytes(const char *host, uint16_t port)
+{
+    return start(host, port, true);
 }
 
 void proxy_stop(struct proxy **proxy)
@@ -520,6 +535,13 @@ void proxy_delay(struct proxy *proxy, int64_t ms)
 {
     lock(proxy);
     proxy->delay = ms;
+    unlock_and_wake(proxy);
+}
+
+void proxy_split(struct proxy *proxy, size_t bytes)
+{
+    lock(proxy);
+    proxy->split = bytes;
     unlock_and_wake(proxy);
 }
 

@@ -1,7 +1,8 @@
-/* proxy.h: a TCP proxy between stream clients and a broker (a real one or a scripted peer) that makes faults.
+/* proxy.h: a TCP proxy between clients and a broker (a real one or a scripted peer) that makes faults.
  *
- * It stores and forwards whole frames of the stream protocol, so that it can drop, change or count them. Nodes are reached
- * by what metadata says of them, so let the environment come back through the proxy:
+ * It stores and forwards whole frames of the stream protocol, so that it can drop, change or count them; started with
+ * proxy_start_bytes it forwards the bytes of any protocol as they come. Stream nodes are reached by what metadata says of them, so
+ * let the environment come back through the proxy:
  *
  *     struct proxy *proxy = proxy_start("127.0.0.1", port);
  *     coney_stream_env_options options = {.resolve_address = proxy_resolve, .resolver_ctx = proxy};
@@ -30,6 +31,7 @@ enum proxy_door {
 
 /* Listens on 127.0.0.1 at a free port. `host` may be a name. */
 struct proxy *proxy_start(const char *host, uint16_t port);
+struct proxy *proxy_start_bytes(const char *host, uint16_t port);
 
 /* Cuts everything and frees. NULL there is harmless. */
 void proxy_stop(struct proxy **proxy);
@@ -44,6 +46,9 @@ void proxy_resolve(void *ctx, char *host, size_t host_cap, uint16_t *port);
 
 /* Holds each frame back for so long, both ways. 0 = not at all; what is on its way keeps its time. */
 void proxy_delay(struct proxy *proxy, int64_t ms);
+
+/* Writes at most so many bytes at a time, both ways. 0 = as many as there are. */
+void proxy_split(struct proxy *proxy, size_t bytes);
 
 /* Ends every connection, both sides. */
 void proxy_cut(struct proxy *proxy, enum proxy_cut how);
