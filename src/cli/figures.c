@@ -55,7 +55,7 @@ void figures_text(struct figures *f, const char *name, const char *text)
 void figures_mark(struct figures *f, const char *name)
 {
     if (f->as_json)
-        json_true(&f->json, name);
+        json_bool(&f->json, name, true);
 }
 
 void figures_latency(struct figures *f, const struct histogram *h)

@@ -16,22 +16,48 @@ static const coney_stream_delivery delivery = {
     .body_kind = CONEY_BODY_DATA,
 };
 
-static void assert_format(const char *format, const coney_stream_delivery *d, const void *expected, size_t expected_size)
+static const coney_amqp_delivery queued = {
+    .body = CONEY_STR_INIT("42"),
+    .exchange = CONEY_STR_INIT("events"),
+    .routing_key = CONEY_STR_INIT("orders.eu"),
+    .queue = "orders",
+    .redelivered = true,
+    /* headers, delivery mode, priority, correlation id, reply-to, timestamp */
+    .encoded_properties = CONEY_STR_INIT("\x3e\x40\0\0\0\x14"
+                                         "\x06region"
+                                         "S\0\0\0\x02"
+                                         "eu"
+                                         "\x03try"
+                                         "b\x03"
+                                         "\x02\x05"
+                                         "\x02id"
+                                         "\x02to"
+                                         "\0\0\0\0\x69\x55\xb9\x00"),
+};
+
+static void assert_format(const char *format, const struct format_kind *kind, const void *d, coney_bytes body,
+                          const void *expected, size_t expected_size)
 {
     char *out = NULL;
     size_t size;
     FILE *stream = open_memstream(&out, &size);
-    struct format_space space = {0};
-    assert_null(format_check(format));
-    format_write(stream, format, d, format_body(d, &space));
+    assert_null(format_check(format, kind));
+    format_write(stream, format, kind, d, body);
     fclose(stream);
     assert_int_equal(size, expected_size);
     assert_memory_equal(out, expected, size);
-    free(space.data);
     free(out);
 }
 
-#define FORMAT(format, d, expected) assert_format(format, d, expected, sizeof(expected) - 1)
+static void assert_stream_format(const char *format, const coney_stream_delivery *d, const void *expected, size_t expected_size)
+{
+    struct format_space space = {0};
+    assert_format(format, &format_stream, d, format_stream_body(d, &space), expected, expected_size);
+    free(space.data);
+}
+
+#define FORMAT(format, d, expected) assert_stream_format(format, d, expected, sizeof(expected) - 1)
+#define FORMAT_QUEUED(format, d, expected) assert_format(format, &format_amqp, d, (d)->body, expected, sizeof(expected) - 1)
 
 static void fields_and_escapes_are_replaced(void **state)
 {
@@ -57,8 +83,30 @@ static void a_template_with_an_unknown_letter_is_refused(void **state)
     (void)state;
     static const char *const wrong[] = {"%", "%q", "a%", "\\", "\\q", "\\x", "\\x4", "\\xg0"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-        if (format_check(wrong[i]) == NULL)
+        if (format_check(wrong[i], &format_stream) == NULL)
             fail_msg("'%s' was accepted", wrong[i]);
+    assert_non_null(format_check("%k", &format_stream));
+    assert_non_null(format_check("%o", &format_amqp));
+}
+
+static void a_message_of_a_queue_has_its_route_and_its_properties(void **state)
+{
+    (void)state;
+    FORMAT_QUEUED("%n %e %k %r %i %b%%", &queued, "orders events orders.eu to id 42%");
+    FORMAT_QUEUED("json", &queued,
+                  "{\"exchange\":\"events\",\"routing_key\":\"orders.eu\",\"redelivered\":true,\"persistent\":true,"
+                  "\"correlation_id\":\"id\",\"reply_to\":\"to\",\"priority\":5,\"timestamp\":\"2026-01-01T00:00:00.000Z\","
+                  "\"headers\":{\"region\":\"eu\",\"try\":3},\"body\":\"42\"}\n");
+}
+
+static void properties_that_cannot_be_read_are_left_out(void **state)
+{
+    (void)state;
+    coney_amqp_delivery damaged = queued;
+    damaged.encoded_properties = CONEY_STR("\xff\xff");
+    FORMAT_QUEUED("%i|%b", &damaged, "|42");
+    FORMAT_QUEUED("json", &damaged,
+                  "{\"exchange\":\"events\",\"routing_key\":\"orders.eu\",\"redelivered\":true,\"body\":\"42\"}\n");
 }
 
 static void the_sections_of_a_body_in_parts_are_joined(void **state)
@@ -103,6 +151,8 @@ int main(void)
         cmocka_unit_test(fields_and_escapes_are_replaced),
         cmocka_unit_test(json_has_the_body_as_text_or_as_base64),
         cmocka_unit_test(a_template_with_an_unknown_letter_is_refused),
+        cmocka_unit_test(a_message_of_a_queue_has_its_route_and_its_properties),
+        cmocka_unit_test(properties_that_cannot_be_read_are_left_out),
         cmocka_unit_test(the_sections_of_a_body_in_parts_are_joined),
         cmocka_unit_test(a_text_value_is_written_as_its_text_and_another_as_encoded),
         cmocka_unit_test(what_cannot_be_read_is_written_as_it_is),

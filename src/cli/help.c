@@ -5,40 +5,39 @@
 #include <ctype.h>
 #include <string.h>
 
-static size_t first_word_size(const char *name)
-{
-    return strcspn(name, " ");
-}
-
-static bool in_group(const struct command *c, const char *group)
-{
-    size_t size = first_word_size(c->name);
-    return strlen(group) == size && memcmp(c->name, group, size) == 0;
-}
-
-bool help_is_group(const char *word)
+static bool is_begun(char *const *words, int count)
 {
     for (const struct command *c = commands; c->name != NULL; c++)
-        if (in_group(c, word))
+        if (command_rest(c, words, count) != NULL)
             return true;
     return false;
 }
 
-void help_overview(FILE *out, const char *group)
+int help_known(char *const *words, int count)
 {
-    fprintf(out, "Usage: coney COMMAND [OPTION]...\n\nThe RabbitMQ stream tool.\n\nCommands:\n");
+    int known = 0;
+    while (known < count && is_begun(words, known + 1))
+        known++;
+    return known;
+}
+
+void help_overview(FILE *out, char *const *words, int count)
+{
+    fprintf(out, "Usage: coney COMMAND [OPTION]...\n\nThe RabbitMQ tool.\n\nCommands:\n");
     for (const struct command *c = commands; c->name != NULL; c++)
-        if (group == NULL || in_group(c, group))
-            fprintf(out, "  %-16s  %s\n", c->name, c->summary);
+        if (command_rest(c, words, count) != NULL)
+            fprintf(out, "  %-21s  %s\n", c->name, c->summary);
     fprintf(out, "\n'coney help COMMAND' or 'coney COMMAND --help' tells the options; 'coney --version' the version.\n"
-                 "--uri or CONEY_URI names the broker, which is rabbitmq-stream://localhost otherwise.\n"
+                 "--uri names the broker, or CONEY_STREAM_URI and CONEY_AMQP_URI, or CONEY_URI for both; otherwise it is\n"
+                 "rabbitmq-stream://localhost or amqp://localhost. CONEY_KEY_PASSWORD opens the file of --key or --pkcs12.\n"
                  "Ctrl-C ends a run with its summary; a second one ends it at once.\n"
                  "Standard output holds results only; what else there is to say goes to standard error.\n"
                  "\nExit status:\n"
                  "  0  done\n"
-                 "  1  it failed, or a message was not confirmed or did not arrive; standard error says why\n"
+                 "  1  it failed, or a message was not confirmed, was returned or did not arrive; standard error says why\n"
                  "  2  the command line is wrong\n"
-                 "  3  no connection: the broker was not reached or refused the login\n");
+                 "  3  no connection: the broker was not reached or refused the login\n"
+                 "  4  'amqp get' found no message\n");
 }
 
 static void put_option(FILE *out, const struct option *option)
@@ -63,6 +62,7 @@ void help_command(FILE *out, const struct command *command)
             command->text);
     for (const struct option *o = command->options; o->name != NULL; o++)
         put_option(out, o);
+    fputs(command->options->name != NULL ? "\nOf every command:\n" : "", out);
     for (const struct option *o = common_options; o->name != NULL; o++)
         put_option(out, o);
     fputs("\nExit status: 0 done, 1 failed, 2 wrong command line, 3 no connection.\n", out);
@@ -75,19 +75,18 @@ static void offer(FILE *out, const char *prefix, const char *typed, const char *
         fprintf(out, "%s%.*s\n", prefix, (int)len, word);
 }
 
-/* The word at `position` (0 or 1) of the commands' names, after `first` when it is the second. */
-static void offer_commands(FILE *out, const char *typed, const char *first)
+/* The words that follow `count` others in the names of commands. */
+static void offer_commands(FILE *out, const char *typed, char *const *words, int count)
 {
     const char *last = "";
     for (const struct command *c = commands; c->name != NULL; c++) {
-        size_t size = first_word_size(c->name);
-        if (first == NULL) {
-            if (strncmp(last, c->name, size) != 0 || last[size] != c->name[size])
-                offer(out, "", typed, c->name, size);
-            last = c->name;
-        } else if (in_group(c, first) && c->name[size] == ' ') {
-            offer(out, "", typed, c->name + size + 1, strlen(c->name + size + 1));
-        }
+        const char *rest = command_rest(c, words, count);
+        if (rest == NULL)
+            continue;
+        size_t size = strcspn(rest, " ");
+        if (strncmp(last, rest, size) != 0 || strcspn(last, " ") != size)
+            offer(out, "", typed, rest, size);
+        last = rest;
     }
 }
 
@@ -119,14 +118,13 @@ void help_complete(FILE *out, char *const *words, int count)
     int used;
     const struct command *command = command_find(words, count - 1, &used);
     if (command == NULL) {
-        if (count <= 2)
-            offer_commands(out, typed, count == 2 ? words[0] : NULL);
+        offer_commands(out, typed, words, count - 1);
         return;
     }
     const char *before = words[count - 2];
     const struct option *option =
         count - 1 > used && strncmp(before, "--", 2) == 0 ? option_find(command, before + 2, strlen(before + 2)) : NULL;
-    if (option != NULL && option->kind != OPTION_FLAG) {
+    if (option != NULL && option->value != NULL) {
         offer_values(out, typed, option);
     } else if (typed[0] == '-' || command->operand == NULL || count - 1 > used) {
         size_t dashes = strspn(typed, "-");

@@ -6,14 +6,14 @@
 
 #include <stdio.h>
 
-/* All commands with their summaries, or those whose name begins with the word `group` (NULL = all), and the exit codes. */
-void help_overview(FILE *out, const char *group);
+/* The commands whose names begin with these words, all without any, with their summaries; and the exit codes. */
+void help_overview(FILE *out, char *const *words, int count);
 
 /* One command: how to call it, what it does, its options with their defaults. */
 void help_command(FILE *out, const struct command *command);
 
-/* True if `word` is the first word of a command. */
-bool help_is_group(const char *word);
+/* How many of the first words begin the name of a command. */
+int help_known(char *const *words, int count);
 
 /* Completion: the lines that may stand where the last of `count` words stands (it may be empty); nothing where any text may. */
 void help_complete(FILE *out, char *const *words, int count);

@@ -1,13 +1,21 @@
 /* json.c: the JSON writer. */
 #include "json.h"
+#include "units.h"
 
 #include <inttypes.h>
+#include <math.h>
+
+static void put_comma(struct json *j)
+{
+    if (j->started && !j->named)
+        fputc(',', j->out);
+    j->started = true;
+    j->named = false;
+}
 
 static void put_key(struct json *j, const char *key)
 {
-    if (j->started)
-        fputc(',', j->out);
-    j->started = true;
+    put_comma(j);
     if (key != NULL)
         fprintf(j->out, "\"%s\":", key);
 }
@@ -29,6 +37,12 @@ void json_array(struct json *j, const char *key)
 {
     put_key(j, key);
     open_with(j, '[', ']');
+}
+
+void json_object(struct json *j, const char *key)
+{
+    put_key(j, key);
+    open_with(j, '{', '}');
 }
 
 void json_close(struct json *j)
@@ -82,9 +96,8 @@ static void put_character(FILE *out, const uint8_t *at, size_t size)
         fwrite(at, 1, size, out);
 }
 
-void json_text(struct json *j, const char *key, coney_bytes text)
+static void put_text(struct json *j, coney_bytes text)
 {
-    put_key(j, key);
     fputc('"', j->out);
     const uint8_t *at = text.data;
     for (size_t left = text.len; left > 0;) {
@@ -95,6 +108,20 @@ void json_text(struct json *j, const char *key, coney_bytes text)
         left -= step;
     }
     fputc('"', j->out);
+}
+
+void json_text(struct json *j, const char *key, coney_bytes text)
+{
+    put_key(j, key);
+    put_text(j, text);
+}
+
+void json_name(struct json *j, coney_bytes name)
+{
+    put_comma(j);
+    put_text(j, name);
+    fputc(':', j->out);
+    j->named = true;
 }
 
 void json_base64(struct json *j, const char *key, coney_bytes bytes)
@@ -132,14 +159,92 @@ void json_decimal(struct json *j, const char *key, double number)
     fprintf(j->out, "%.3f", number);
 }
 
-void json_true(struct json *j, const char *key)
+void json_bool(struct json *j, const char *key, bool is)
 {
     put_key(j, key);
-    fputs("true", j->out);
+    fputs(is ? "true" : "false", j->out);
 }
 
 void json_null(struct json *j, const char *key)
 {
     put_key(j, key);
     fputs("null", j->out);
+}
+
+static void put_number(struct json *j, const char *key, double number)
+{
+    put_key(j, key);
+    if (isfinite(number))
+        fprintf(j->out, "%.17g", number);
+    else
+        fputs("null", j->out);
+}
+
+static void put_compound(struct json *j, const char *key, const coney_value *value)
+{
+    coney_value_iter iter = coney_value_elements(value);
+    if (value->type == CONEY_VALUE_MAP) {
+        coney_field field;
+        json_object(j, key);
+        while (coney_value_next_field(&iter, &field)) {
+            json_name(j, field.key);
+            json_value(j, NULL, &field.value);
+        }
+    } else {
+        coney_value element;
+        json_array(j, key);
+        while (coney_value_next(&iter, &element))
+            json_value(j, NULL, &element);
+    }
+    json_close(j);
+}
+
+void json_value(struct json *j, const char *key, const coney_value *value)
+{
+    char time[UNITS_TIME_SIZE];
+    switch ((coney_value_type)value->type) {
+    case CONEY_VALUE_NULL:
+        json_null(j, key);
+        break;
+    case CONEY_VALUE_BOOL:
+        json_bool(j, key, value->as.boolean);
+        break;
+    case CONEY_VALUE_I8:
+    case CONEY_VALUE_I16:
+    case CONEY_VALUE_I32:
+    case CONEY_VALUE_I64:
+        json_signed(j, key, value->as.i64);
+        break;
+    case CONEY_VALUE_U8:
+    case CONEY_VALUE_U16:
+    case CONEY_VALUE_U32:
+    case CONEY_VALUE_U64:
+    case CONEY_VALUE_CHAR:
+        json_unsigned(j, key, value->as.u64);
+        break;
+    case CONEY_VALUE_F32:
+        put_number(j, key, (double)value->as.f32);
+        break;
+    case CONEY_VALUE_F64:
+        put_number(j, key, value->as.f64);
+        break;
+    case CONEY_VALUE_TIMESTAMP:
+        json_text(j, key, coney_bytes_str(units_time(value->as.i64, time)));
+        break;
+    case CONEY_VALUE_STRING:
+    case CONEY_VALUE_SYMBOL:
+        json_text(j, key, value->as.bytes);
+        break;
+    case CONEY_VALUE_UUID:
+    case CONEY_VALUE_DECIMAL:
+    case CONEY_VALUE_BINARY:
+        json_base64(j, key, value->as.bytes);
+        break;
+    case CONEY_VALUE_LIST:
+    case CONEY_VALUE_MAP:
+    case CONEY_VALUE_ARRAY:
+    case CONEY_VALUE_DESCRIBED:
+        put_compound(j, key, value);
+        break;
+    }
 }

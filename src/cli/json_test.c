@@ -40,7 +40,7 @@ static void an_object_is_one_line(void **state)
     json_signed(&j, "time", INT64_MIN);
     json_decimal(&j, "average_ms", 1.0 / 3);
     json_null(&j, "none");
-    json_true(&j, "summary");
+    json_bool(&j, "summary", true);
     assert_written("{\"offset\":18446744073709551615,\"time\":-9223372036854775808,\"average_ms\":0.333,\"none\":null,"
                    "\"summary\":true}\n");
 }
@@ -80,6 +80,50 @@ static void bytes_that_are_no_utf8_are_replaced_one_by_one(void **state)
     (void)state;
     json_text(&j, "a", CONEY_STR("x\xff\xc3z\xed\xa0\x80"));
     assert_written("{\"a\":\"x\\ufffd\\ufffdz\\ufffd\\ufffd\\ufffd\"}\n");
+}
+
+static void any_value_has_its_form(void **state)
+{
+    (void)state;
+    uint8_t memory[512];
+    coney_builder b;
+    coney_builder_init(&b, memory, sizeof memory);
+    coney_builder_begin(&b, CONEY_VALUE_MAP);
+    coney_builder_put(&b, CONEY_STR("a\"b"), coney_value_i64(-3));
+    coney_builder_put(&b, CONEY_STR("big"), coney_value_u64(UINT64_MAX));
+    coney_builder_put(&b, CONEY_STR("pi"), coney_value_f64(0.5));
+    coney_builder_put(&b, CONEY_STR("nan"), coney_value_f64(0.0 / 0.0));
+    coney_builder_put(&b, CONEY_STR("at"), coney_value_timestamp(1767225600250));
+    coney_builder_put(&b, CONEY_STR("bytes"), coney_value_binary(CONEY_STR("\xff")));
+    coney_builder_put(&b, CONEY_STR("none"), coney_value_null());
+    coney_builder_put_begin(&b, CONEY_STR("list"), CONEY_VALUE_LIST);
+    coney_builder_add(&b, coney_value_bool(true));
+    coney_builder_add(&b, coney_value_string(CONEY_STR("x")));
+    coney_builder_begin(&b, CONEY_VALUE_MAP);
+    coney_builder_end(&b);
+    coney_builder_end(&b);
+    coney_builder_end(&b);
+    coney_value map;
+    assert_int_equal(coney_builder_finish(&b, &map), CONEY_OK);
+    json_value(&j, "headers", &map);
+    assert_written("{\"headers\":{\"a\\\"b\":-3,\"big\":18446744073709551615,\"pi\":0.5,\"nan\":null,"
+                   "\"at\":\"2026-01-01T00:00:00.250Z\",\"bytes\":\"/w==\",\"none\":null,\"list\":[true,\"x\",{}]}}\n");
+}
+
+static void the_deepest_value_fits(void **state)
+{
+    (void)state;
+    uint8_t memory[1024];
+    coney_builder b;
+    coney_builder_init(&b, memory, sizeof memory);
+    for (int i = 0; i < CONEY_VALUE_DEPTH; i++)
+        coney_builder_begin(&b, CONEY_VALUE_LIST);
+    for (int i = 0; i < CONEY_VALUE_DEPTH; i++)
+        coney_builder_end(&b);
+    coney_value list;
+    assert_int_equal(coney_builder_finish(&b, &list), CONEY_OK);
+    json_value(&j, "a", &list);
+    assert_written("{\"a\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}\n");
 }
 
 static void base64_pads_to_four(void **state)
@@ -122,6 +166,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(arrays_nest, open_object, discard),
         cmocka_unit_test_setup_teardown(text_is_escaped_and_letters_of_all_scripts_stay, open_object, discard),
         cmocka_unit_test_setup_teardown(bytes_that_are_no_utf8_are_replaced_one_by_one, open_object, discard),
+        cmocka_unit_test_setup_teardown(any_value_has_its_form, open_object, discard),
+        cmocka_unit_test_setup_teardown(the_deepest_value_fits, open_object, discard),
         cmocka_unit_test_setup_teardown(base64_pads_to_four, open_object, discard),
         cmocka_unit_test_setup_teardown(utf8_is_told_from_other_bytes, open_object, discard),
     };

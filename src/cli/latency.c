@@ -1,9 +1,8 @@
 /* latency.c: coney latency: bursts of messages on a timetable, each timed from its sending to its handler. */
 #include "clock.h"
+#include "ends.h"
 #include "figures.h"
 #include "output.h"
-#include "sending.h"
-#include "session.h"
 #include "stamp.h"
 #include "stop.h"
 
@@ -18,8 +17,8 @@
 struct latency {
     const struct settings *settings;
     struct session session;
-    coney_stream_producer *producer;
-    coney_stream_consumer *consumer;
+    struct sender sender;
+    struct receiver receiver;
     uint32_t run;
     uint64_t sent;
     struct outcomes outcomes;
@@ -31,18 +30,21 @@ struct latency {
     struct histogram total;
 };
 
-static coney_settle on_message(void *ctx, const coney_stream_delivery *delivery)
+static bool on_arrivals(void *ctx, struct arrivals *arrivals)
 {
     struct latency *l = ctx;
-    int64_t now = clock_now();
+    coney_bytes body;
     int64_t sent_at;
-    if (!stamp_read(delivery->body, l->run, &sent_at))
-        return CONEY_ACK;
-    pthread_mutex_lock(&l->lock);
-    histogram_add(l->filling, now - sent_at);
-    pthread_mutex_unlock(&l->lock);
-    atomic_fetch_add_explicit(&l->received, 1, memory_order_release);
-    return CONEY_ACK;
+    while (arrivals_next(arrivals, &body)) {
+        int64_t now = clock_now();
+        if (!stamp_read(body, l->run, &sent_at))
+            continue;
+        pthread_mutex_lock(&l->lock);
+        histogram_add(l->filling, now - sent_at);
+        pthread_mutex_unlock(&l->lock);
+        atomic_fetch_add_explicit(&l->received, 1, memory_order_release);
+    }
+    return true;
 }
 
 static void put_line(const struct histogram *h, const char *what)
@@ -90,7 +92,7 @@ static bool burst(struct latency *l)
     for (int64_t i = 0; i < l->settings->messages && !stop_asked(); i++) {
         char body[STAMP_SIZE];
         stamp_write(body, l->run, clock_now());
-        coney_status status = sending_one(l->producer, coney_bytes_of(body, sizeof body), l->sent);
+        coney_status status = sender_send(&l->sender, coney_bytes_of(body, sizeof body), l->sent);
         if (status == CONEY_ETIMEDOUT)
             return true;
         if (status != CONEY_OK) {
@@ -127,14 +129,12 @@ static int measure(struct latency *l)
 static int open_both(struct latency *l)
 {
     coney_call call = {0};
-    coney_stream_consumer_options consumer = {.on_message = on_message, .ctx = l, .start_if_new = CONEY_STREAM_NEXT};
-    l->consumer = coney_stream_consumer_open(l->session.env, l->session.stream, &consumer, &call);
-    if (l->consumer == NULL)
-        return complain(EXIT_FAILED, "%s", call.text);
-    coney_stream_producer_options producer = {
-        .on_outcome = outcomes_note, .ctx = &l->outcomes, .enqueue_timeout = SENDING_PATIENCE};
-    l->producer = coney_stream_producer_open(l->session.env, l->session.stream, &producer, &call);
-    return l->producer != NULL ? EXIT_DONE : complain(EXIT_FAILED, "%s", call.text);
+    l->receiver = (struct receiver){.session = &l->session, .on_arrivals = on_arrivals, .ctx = l};
+    l->sender = (struct sender){.session = &l->session, .outcomes = &l->outcomes};
+    if (receiver_open(&l->receiver, &call) && sender_open(&l->sender, &call))
+        return EXIT_DONE;
+    receiver_close(&l->receiver);
+    return complain(EXIT_FAILED, "%s", call.text);
 }
 
 static void drain(struct latency *l)
@@ -163,29 +163,29 @@ static int account(const struct latency *l)
 
 static int run(struct latency *l)
 {
-    int code = session_stream(&l->session, "latency");
+    const char *asked = l->settings->queue.name != NULL ? l->settings->queue.name : l->settings->stream;
+    int code = session_place(&l->session, asked, "latency");
     if (code == EXIT_DONE)
         code = open_both(l);
-    if (code == EXIT_DONE) {
-        code = measure(l);
-        sending_flush(l->producer, PATIENCE);
-        coney_stream_producer_close(&l->producer, &(coney_call){.deadline = stop_patience()});
-        drain(l);
-        report(l);
-        if (l->settings->json)
-            put_json(&l->total, true);
-        else
-            put_line(&l->total, "summary");
-        if (account(l) != EXIT_DONE)
-            code = EXIT_FAILED;
-    }
-    coney_stream_producer_close(&l->producer, &(coney_call){.deadline = stop_patience()});
-    coney_stream_consumer_close(&l->consumer, &(coney_call){.deadline = stop_patience()});
-    return code;
+    if (code != EXIT_DONE)
+        return code;
+    code = measure(l);
+    sender_flush(&l->sender, PATIENCE);
+    sender_close(&l->sender);
+    drain(l);
+    receiver_close(&l->receiver);
+    report(l);
+    if (l->settings->json)
+        put_json(&l->total, true);
+    else
+        put_line(&l->total, "summary");
+    return account(l) == EXIT_DONE ? code : EXIT_FAILED;
 }
 
 int latency_run(const struct settings *settings)
 {
+    if (settings->stream != NULL && settings->queue.name != NULL)
+        return complain(EXIT_USAGE, "--stream and --queue exclude each other");
     struct latency *l = calloc(1, sizeof *l);
     if (l == NULL)
         return complain(EXIT_FAILED, "out of memory");
@@ -196,7 +196,7 @@ int latency_run(const struct settings *settings)
     l->full = &l->histograms[1];
     pthread_mutex_init(&l->lock, NULL);
 
-    int code = session_open(&l->session, settings);
+    int code = session_open(&l->session, settings->queue.name != NULL ? &amqp_protocol : &stream_protocol, settings);
     if (code == EXIT_DONE)
         code = session_close(&l->session, run(l));
     pthread_mutex_destroy(&l->lock);

@@ -1,14 +1,45 @@
 /* lines.c: an input cut into lines. */
 #define _GNU_SOURCE
 #include "lines.h"
+#include "session.h"
 #include "stop.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { ROOM = 1 << 16 };
+
+bool lines_open(struct lines *l, const char *file, bool whole)
+{
+    *l = (struct lines){.file = file, .fd = STDIN_FILENO, .whole = whole};
+    if (file != NULL)
+        l->fd = open(file, O_RDONLY | O_CLOEXEC);
+    if (l->fd < 0)
+        complain(0, "%s: %s", file, strerror(errno));
+    return l->fd >= 0;
+}
+
+int lines_end(const struct lines *l, enum lines_answer answer, uint64_t number)
+{
+    const char *file = l->file != NULL ? l->file : "standard input";
+    switch (answer) {
+    case LINES_ONE:
+    case LINES_END:
+    case LINES_STOPPED:
+        return EXIT_DONE;
+    case LINES_TOO_LONG:
+        return complain(EXIT_FAILED, "%s: line %" PRIu64 " is longer than %" PRId64 " bytes", file, number, LINES_LONGEST);
+    case LINES_NO_MEMORY:
+        return complain(EXIT_FAILED, "out of memory");
+    case LINES_FAILED:
+        return complain(EXIT_FAILED, "%s: %s", file, strerror(errno));
+    }
+    return EXIT_FAILED;
+}
 
 /* Makes room to read into: moves what is left to the front, then grows. */
 static enum lines_answer make_room(struct lines *l)
@@ -76,6 +107,8 @@ enum lines_answer lines_next(struct lines *l, coney_bytes *line)
 
 void lines_close(struct lines *l)
 {
+    if (l->file != NULL)
+        close(l->fd);
     free(l->data);
     l->data = NULL;
 }

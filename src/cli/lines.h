@@ -8,8 +8,9 @@
 #define LINES_LONGEST (64 * CONEY_MIB)
 
 struct lines {
-    int fd;     /* borrowed */
-    bool whole; /* the input is one message */
+    const char *file; /* its name, NULL = standard input or whatever `fd` is */
+    int fd;           /* borrowed, unless lines_open opened it */
+    bool whole;       /* the input is one message */
     bool ended;
     char *data;
     size_t cap;
@@ -26,6 +27,12 @@ enum lines_answer {
     LINES_NO_MEMORY,
     LINES_FAILED, /* errno says why */
 };
+
+/* Opens `file`, or with NULL standard input. False after saying why. */
+bool lines_open(struct lines *l, const char *file, bool whole);
+
+/* What the last answer, not LINES_ONE, means for the run: EXIT_DONE, or another code after saying why. `number`: of the line. */
+int lines_end(const struct lines *l, enum lines_answer answer, uint64_t number);
 
 /* The next line, without its line end; valid until the next call. A last line without line end counts; an empty input has none,
  * but `whole` gives it as one empty message. */

@@ -13,16 +13,17 @@ static int usage(const struct command *command, const char *error)
     return EXIT_USAGE;
 }
 
-static int no_command(const char *word)
+static int no_command(int count, char **words)
 {
-    if (help_is_group(word)) {
-        help_overview(stderr, word);
+    int known = help_known(words, count);
+    if (known > 0) {
+        help_overview(stderr, words, known);
         return EXIT_USAGE;
     }
-    if (word[0] == '-')
-        fprintf(stderr, "coney: '%s' stands before the command: options follow it; 'coney help' tells more\n", word);
+    if (words[0][0] == '-')
+        fprintf(stderr, "coney: '%s' stands before the command: options follow it; 'coney help' tells more\n", words[0]);
     else
-        fprintf(stderr, "coney: there is no command '%s'; 'coney help' lists them\n", word);
+        fprintf(stderr, "coney: there is no command '%s'; 'coney help' lists them\n", words[0]);
     return EXIT_USAGE;
 }
 
@@ -32,17 +33,22 @@ static int help(int count, char **words)
     const struct command *command = command_find(words, count, &used);
     if (command != NULL)
         help_command(stdout, command);
-    else if (count == 0 || help_is_group(words[0]))
-        help_overview(stdout, count == 0 ? NULL : words[0]);
+    else if (help_known(words, count) == count)
+        help_overview(stdout, words, count);
     else
-        return no_command(words[0]);
+        return no_command(count, words);
     return EXIT_DONE;
+}
+
+static bool asks_for_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
 static int run(int count, char **words)
 {
     if (count == 0) {
-        help_overview(stderr, NULL);
+        help_overview(stderr, words, 0);
         return EXIT_USAGE;
     }
     if (strcmp(words[0], "--version") == 0) {
@@ -53,15 +59,15 @@ static int run(int count, char **words)
         help_complete(stdout, words + 1, count - 1);
         return EXIT_DONE;
     }
-    if (strcmp(words[0], "help") == 0 || strcmp(words[0], "--help") == 0 || strcmp(words[0], "-h") == 0)
+    if (strcmp(words[0], "help") == 0 || asks_for_help(words[0]))
         return help(count - 1, words + 1);
-    if (count == 2 && help_is_group(words[0]) && (strcmp(words[1], "--help") == 0 || strcmp(words[1], "-h") == 0))
-        return help(1, words);
+    if (asks_for_help(words[count - 1]) && help_known(words, count) == count - 1)
+        return help(count - 1, words);
 
     int used;
     const struct command *command = command_find(words, count, &used);
     if (command == NULL)
-        return no_command(words[0]);
+        return no_command(count, words);
     struct settings settings;
     char error[512];
     if (!options_parse(command, words + used, count - used, &settings, error, sizeof error))

@@ -2,7 +2,6 @@
 #include "options.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct reader {
@@ -60,7 +59,18 @@ static bool put_word(struct reader *r, const struct option *option, const char *
     return REFUSE(r, "--%s '%s': one of %s is expected", option->name, text, all);
 }
 
-/* `text` is NULL for a flag. */
+static bool put_field(struct reader *r, const struct option *option, const char *text, struct fields *fields)
+{
+    if (fields->count == sizeof fields->items / sizeof fields->items[0])
+        return REFUSE(r, "--%s '%s' is one too many", option->name, text);
+    const char *wrong = units_field(text, &fields->items[fields->count]);
+    if (wrong != NULL)
+        return REFUSE(r, "--%s '%s': %s", option->name, text, wrong);
+    fields->count++;
+    return true;
+}
+
+/* `text` is NULL for what takes no value. */
 static bool put(struct reader *r, const struct option *option, const char *text)
 {
     char *field = (char *)r->settings + option->field;
@@ -70,11 +80,20 @@ static bool put(struct reader *r, const struct option *option, const char *text)
     case OPTION_FLAG:
         *(bool *)field = true;
         return true;
+    case OPTION_UNFLAG:
+        *(bool *)field = false;
+        return true;
+    case OPTION_CHOICE:
+        *(int64_t *)(void *)field = option->min;
+        return true;
     case OPTION_TEXT:
     case OPTION_FILE:
         if (*text == '\0')
             return REFUSE(r, "--%s is empty", option->name);
         *(const char **)(void *)field = text;
+        return true;
+    case OPTION_BYTES:
+        *(coney_bytes *)(void *)field = coney_bytes_str(text);
         return true;
     case OPTION_COUNT:
         wrong = units_count(text, &number);
@@ -90,6 +109,8 @@ static bool put(struct reader *r, const struct option *option, const char *text)
     case OPTION_PLACE:
         wrong = units_place(text, (struct place *)(void *)field);
         return wrong == NULL || REFUSE(r, "--%s '%s': %s", option->name, text, wrong);
+    case OPTION_FIELD:
+        return put_field(r, option, text, (struct fields *)(void *)field);
     }
     return false;
 }
@@ -108,7 +129,7 @@ static bool read_letters(struct reader *r, const char *word)
         const struct option *option = find_letter(r->command->options, *letter);
         if (option == NULL)
             option = find_letter(common_options, *letter);
-        if (option == NULL || option->kind != OPTION_FLAG)
+        if (option == NULL || option->value != NULL)
             return REFUSE(r, "there is no option '-%c'", *letter);
         put(r, option, NULL);
     }
@@ -124,7 +145,7 @@ static bool read_option(struct reader *r, char *const *words, int count, int *at
     const struct option *option = option_find(r->command, name, len);
     if (option == NULL)
         return REFUSE(r, "there is no option '--%.*s'", (int)len, name);
-    if (option->kind == OPTION_FLAG)
+    if (option->value == NULL)
         return equals == NULL ? put(r, option, NULL) : REFUSE(r, "--%s takes no value", option->name);
     if (equals != NULL)
         return put(r, option, equals + 1);
@@ -141,10 +162,6 @@ bool options_parse(const struct command *command, char *const *words, int count,
     *settings = (struct settings){0};
     if (!put_defaults(&r, command->options) || !put_defaults(&r, common_options))
         return false;
-    const char *uri = getenv("CONEY_URI");
-    if (uri != NULL && *uri != '\0')
-        settings->uri = uri;
-
     const char *operand = NULL;
     bool only_operands = false;
     for (int i = 0; i < count; i++) {
@@ -160,8 +177,9 @@ bool options_parse(const struct command *command, char *const *words, int count,
     }
     if (command->operand == NULL || settings->help)
         return true;
-    if (operand == NULL || *operand == '\0')
+    if (operand != NULL && *operand != '\0')
+        *(const char **)(void *)((char *)settings + command->operand_field) = operand;
+    else if (command->operand[0] != '[')
         return REFUSE(&r, "%s is missing", command->operand);
-    settings->stream = operand;
     return true;
 }

@@ -4,8 +4,8 @@
 
 #include "commands.h"
 
-/* Reads `count` words, which follow the command's name, into *settings, with defaults where nothing is said; CONEY_URI stands
- * before the default URI. "--name value", "--name=value", "-v", "--"; the last of repeated options counts. *settings points
+/* Reads `count` words, which follow the command's name, into *settings, with defaults where nothing is said.
+ * "--name value", "--name=value", "-v", "--"; the last of repeated options counts. *settings points
  * into the words. With --help nothing else is needed. False: `error` says what is wrong with which word. */
 bool options_parse(const struct command *command, char *const *words, int count, struct settings *settings, char *error,
                    size_t error_cap);

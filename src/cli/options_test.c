@@ -4,7 +4,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -37,12 +36,6 @@ static void assert_refused(const char *line, const char *part)
         fail_msg("'%s': '%s' was expected in '%s'", line, part, error);
 }
 
-static int no_uri(void **state)
-{
-    (void)state;
-    return unsetenv("CONEY_URI");
-}
-
 static void what_is_not_said_has_its_default(void **state)
 {
     (void)state;
@@ -53,7 +46,7 @@ static void what_is_not_said_has_its_default(void **state)
     assert_int_equal(settings.duration, 300 * CONEY_SECOND);
     assert_null(settings.stream);
     assert_false(settings.json);
-    assert_string_equal(settings.uri, "rabbitmq-stream://localhost");
+    assert_null(settings.uri);
 }
 
 static void values_stand_after_a_space_or_an_equals_sign(void **state)
@@ -85,17 +78,73 @@ static void a_place_is_read_into_its_parts(void **state)
     assert_int_equal(settings.from.start, CONEY_STREAM_NEXT);
 }
 
-static void the_environment_names_the_broker_unless_the_command_does(void **state)
+static void options_fill_the_library_s_own_structs(void **state)
 {
     (void)state;
-    setenv("CONEY_URI", "rabbitmq-stream://there", 1);
-    assert_true(parse("stream stats s"));
-    assert_string_equal(settings.uri, "rabbitmq-stream://there");
-    assert_true(parse("stream stats s --uri rabbitmq-stream://here"));
-    assert_string_equal(settings.uri, "rabbitmq-stream://here");
-    setenv("CONEY_URI", "", 1);
-    assert_true(parse("stream stats s"));
-    assert_string_equal(settings.uri, "rabbitmq-stream://localhost");
+    assert_true(parse("amqp declare queue orders --queue-type quorum --delivery-limit 3 --message-ttl 2s --passive"));
+    assert_string_equal(settings.queue.name, "orders");
+    assert_int_equal(settings.queue_type, CONEY_QUEUE_QUORUM);
+    assert_int_equal(settings.queue.delivery_limit, 3);
+    assert_int_equal(settings.queue.message_ttl, 2 * CONEY_SECOND);
+    assert_true(settings.queue.passive);
+    assert_true(parse("amqp publish --exchange= --routing-key k --content-type text/plain --cacert ca.pem --insecure"));
+    assert_non_null(settings.message.exchange.data);
+    assert_int_equal(settings.message.exchange.len, 0);
+    assert_int_equal(settings.message.routing_key.len, 1);
+    assert_string_equal(settings.message.content_type.data, "text/plain");
+    assert_string_equal(settings.tls.ca_file, "ca.pem");
+    assert_true(settings.tls.skip_verification);
+}
+
+static void of_opposites_the_last_counts(void **state)
+{
+    (void)state;
+    assert_true(parse("amqp publish q --transient"));
+    assert_true(settings.message.transient);
+    assert_true(parse("amqp publish q --transient --persistent"));
+    assert_false(settings.message.transient);
+    assert_true(parse("amqp consume q"));
+    assert_int_equal(settings.settle, CONEY_ACK);
+    assert_true(parse("amqp consume q --ack --requeue"));
+    assert_int_equal(settings.settle, CONEY_REQUEUE);
+    assert_true(parse("amqp consume q --requeue --reject"));
+    assert_int_equal(settings.settle, CONEY_REJECT);
+}
+
+static void fields_add_up(void **state)
+{
+    (void)state;
+    assert_true(parse("amqp publish q --header region=eu --header try=3"));
+    assert_int_equal(settings.headers.count, 2);
+    assert_int_equal(settings.headers.items[1].value.as.i64, 3);
+    assert_refused("amqp publish q --header region", "--header 'region': a name");
+}
+
+static void no_more_fields_than_there_is_room_for_are_taken(void **state)
+{
+    (void)state;
+    char option[] = "--header", value[] = "a=1", queue[] = "q";
+    char *words[2 * 33 + 1] = {queue};
+    for (size_t i = 1; i < sizeof words / sizeof words[0]; i += 2) {
+        words[i] = option;
+        words[i + 1] = value;
+    }
+    char *name[] = {(char[]){"amqp"}, (char[]){"publish"}};
+    int used;
+    const struct command *publish = command_find(name, 2, &used);
+    assert_true(options_parse(publish, words, 65, &settings, error, sizeof error));
+    assert_false(options_parse(publish, words, 67, &settings, error, sizeof error));
+    assert_non_null(strstr(error, "one too many"));
+}
+
+static void an_operand_in_brackets_may_be_left_out(void **state)
+{
+    (void)state;
+    assert_true(parse("amqp publish --routing-key k"));
+    assert_null(settings.queue.name);
+    assert_true(parse("amqp publish q"));
+    assert_string_equal(settings.queue.name, "q");
+    assert_refused("amqp get", "QUEUE is missing");
 }
 
 static void an_operand_may_stand_anywhere_and_begin_with_a_dash_after_two(void **state)
@@ -153,15 +202,19 @@ static void every_default_of_the_table_is_valid(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(what_is_not_said_has_its_default, no_uri),
-        cmocka_unit_test_setup(values_stand_after_a_space_or_an_equals_sign, no_uri),
-        cmocka_unit_test_setup(the_last_of_repeated_options_counts, no_uri),
-        cmocka_unit_test_setup(a_place_is_read_into_its_parts, no_uri),
-        cmocka_unit_test_setup_teardown(the_environment_names_the_broker_unless_the_command_does, no_uri, no_uri),
-        cmocka_unit_test_setup(an_operand_may_stand_anywhere_and_begin_with_a_dash_after_two, no_uri),
-        cmocka_unit_test_setup(a_wrong_word_is_named, no_uri),
-        cmocka_unit_test_setup(help_needs_nothing_else, no_uri),
-        cmocka_unit_test_setup(every_default_of_the_table_is_valid, no_uri),
+        cmocka_unit_test(what_is_not_said_has_its_default),
+        cmocka_unit_test(values_stand_after_a_space_or_an_equals_sign),
+        cmocka_unit_test(the_last_of_repeated_options_counts),
+        cmocka_unit_test(a_place_is_read_into_its_parts),
+        cmocka_unit_test(options_fill_the_library_s_own_structs),
+        cmocka_unit_test(of_opposites_the_last_counts),
+        cmocka_unit_test(fields_add_up),
+        cmocka_unit_test(no_more_fields_than_there_is_room_for_are_taken),
+        cmocka_unit_test(an_operand_in_brackets_may_be_left_out),
+        cmocka_unit_test(an_operand_may_stand_anywhere_and_begin_with_a_dash_after_two),
+        cmocka_unit_test(a_wrong_word_is_named),
+        cmocka_unit_test(help_needs_nothing_else),
+        cmocka_unit_test(every_default_of_the_table_is_valid),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* perf.c: coney perf stream: starts both sides, tells how it goes, sums up. */
+/* perf.c: coney perf stream and coney perf amqp: starts both sides, tells how it goes, sums up. */
 #define _GNU_SOURCE
 #include "perf.h"
 #include "clock.h"
@@ -53,7 +53,7 @@ static void *aligned(size_t of, size_t size)
     return memset(memory, 0, bytes);
 }
 
-/* Consumers subscribe before anything is published. */
+/* Consumers subscribe before anything but what is there to begin with is published. */
 static int open_all(struct table *t)
 {
     const struct settings *settings = t->perf.settings;
@@ -63,9 +63,9 @@ static int open_all(struct table *t)
     t->consumers = aligned((size_t)settings->consumers, sizeof *t->consumers);
     if (t->publishers == NULL || t->consumers == NULL)
         return complain(EXIT_FAILED, "out of memory");
-    int code = session_stream(&t->perf.session, "perf");
+    int code = settings->prefill > 0 ? perf_prefill(&t->perf) : EXIT_DONE;
     for (int64_t i = 0; i < settings->consumers && code == EXIT_DONE; i++)
-        code = perf_consumer_open(&t->consumers[t->consumer_count++], &t->perf, count);
+        code = perf_consumer_open(&t->consumers[t->consumer_count++], &t->perf);
     for (uint64_t i = 0; i < publishers && code == EXIT_DONE; i++) {
         uint64_t quota = count == UINT64_MAX ? UINT64_MAX : pace_share(count, i, publishers);
         code = perf_publisher_open(&t->publishers[t->publisher_count++], &t->perf, i, quota);
@@ -107,18 +107,22 @@ static void watch(const struct table *t)
     }
 }
 
+/* Every consumer, or all that share, have as many as were confirmed and were there to begin with. */
 static bool all_arrived(const struct table *t, uint64_t confirmed)
 {
-    for (size_t i = 0; i < t->consumer_count; i++) {
-        const struct perf_consumer *c = &t->consumers[i];
-        uint64_t expected = confirmed < c->quota ? confirmed : c->quota;
-        if (atomic_load_explicit(&c->consumed, memory_order_acquire) < expected)
+    const struct perf *perf = &t->perf;
+    bool from_first = perf->shared || perf->from.start == CONEY_STREAM_FIRST;
+    uint64_t expected = confirmed + (from_first ? (uint64_t)perf->settings->prefill : 0);
+    if (expected > perf->quota)
+        expected = perf->quota;
+    if (perf->shared && t->consumer_count > 0)
+        return sum(t).consumed >= expected;
+    for (size_t i = 0; i < t->consumer_count; i++)
+        if (atomic_load_explicit(&t->consumers[i].consumed, memory_order_acquire) < expected)
             return false;
-    }
     return true;
 }
 
-/* Waits until every consumer has as many messages as were confirmed. */
 static int drain(const struct table *t)
 {
     struct sums seen = sum(t);
@@ -153,7 +157,8 @@ static void put_summary(const struct table *t, const struct sums *s, const struc
         sent = later(sent, t->publishers[i].sent_at - start);
         confirmed = later(confirmed, t->publishers[i].confirmed_at - start);
     }
-    int64_t first = t->publisher_count > 0 ? start : t->consumers[0].opened_at;
+    bool waited = t->publisher_count > 0 && t->perf.settings->prefill == 0;
+    int64_t first = waited || t->consumer_count == 0 ? start : t->consumers[0].opened_at;
     for (size_t i = 0; i < t->consumer_count; i++)
         consumed = later(consumed, atomic_load(&t->consumers[i].last_at) - first);
 
@@ -161,10 +166,13 @@ static void put_summary(const struct table *t, const struct sums *s, const struc
     figures_begin(&f, t->perf.settings->json);
     if (t->publisher_count > 0) {
         figures_unsigned(&f, "published", s->accepted);
-        figures_unsigned(&f, "confirmed", s->confirmed);
+        if (!t->perf.unconfirmed)
+            figures_unsigned(&f, "confirmed", s->confirmed);
         figures_decimal(&f, "published_per_second", per_second(s->accepted, sent));
-        figures_decimal(&f, "confirmed_per_second", per_second(s->confirmed, confirmed));
-        figures_unsigned(&f, "not_confirmed", s->refused + s->unknown);
+        if (!t->perf.unconfirmed) {
+            figures_decimal(&f, "confirmed_per_second", per_second(s->confirmed, confirmed));
+            figures_unsigned(&f, "not_confirmed", s->refused + s->unknown);
+        }
     }
     if (t->consumer_count > 0) {
         figures_unsigned(&f, "consumed", s->consumed);
@@ -215,29 +223,64 @@ static int run(struct table *t)
     return opened && sum_up(t) != EXIT_DONE ? EXIT_FAILED : code;
 }
 
-static const char *contradiction(const struct settings *settings)
+/* How many messages a consumer, or all that share, may take. */
+static uint64_t quota_of(const struct settings *settings)
+{
+    if (settings->count > 0)
+        return (uint64_t)(settings->count + (settings->publishers > 0 ? settings->prefill : 0));
+    return settings->publishers == 0 && settings->prefill > 0 ? (uint64_t)settings->prefill : UINT64_MAX;
+}
+
+static const char *contradiction(const struct settings *settings, const char *asked)
 {
     if (settings->publishers == 0 && settings->consumers == 0)
         return "--publishers 0 and --consumers 0 leave nothing to do";
-    if (settings->publishers == 0 && settings->stream == NULL)
-        return "--publishers 0 needs --stream: a new stream has nothing to read";
+    if (settings->publishers == 0 && settings->prefill == 0 && asked == NULL)
+        return "--publishers 0 needs the name of something to read, or --prefill";
     return NULL;
 }
 
-int perf_run(const struct settings *settings)
+static int run_there(struct table *t, const char *asked)
 {
-    const char *wrong = contradiction(settings);
+    int code = session_place(&t->perf.session, asked, "perf");
+    if (code != EXIT_DONE)
+        return code;
+    const struct settings *settings = t->perf.settings;
+    if (settings->publishers == 0 && settings->prefill == 0 && t->perf.session.own[0] != '\0')
+        return complain(EXIT_FAILED, "'%s' does not exist: there is nothing to read", asked);
+    return run(t);
+}
+
+static int perf_run(const struct settings *settings, const struct protocol *protocol, const char *asked, bool shared,
+                    bool unconfirmed)
+{
+    const char *wrong = contradiction(settings, asked);
     if (wrong != NULL)
         return complain(EXIT_USAGE, "%s", wrong);
-    struct table t = {.perf.settings = settings};
+    struct table t = {.perf = {.settings = settings, .from = settings->from, .shared = shared, .unconfirmed = unconfirmed}};
+    if (settings->prefill > 0 && settings->from.start == CONEY_STREAM_NEXT && !shared)
+        t.perf.from.start = CONEY_STREAM_FIRST;
     bool both = settings->publishers > 0 && settings->consumers > 0;
     t.perf.run = both && settings->size >= STAMP_SIZE ? session_random() : 0;
+    t.perf.quota = quota_of(settings);
+    atomic_init(&t.perf.left, t.perf.quota);
+    atomic_init(&t.perf.quotas, shared ? 1 : (unsigned)settings->consumers);
     atomic_init(&t.perf.publishers_left, (unsigned)settings->publishers);
-    atomic_init(&t.perf.consumers_left, (unsigned)settings->consumers);
-    int code = session_open(&t.perf.session, settings);
+    int code = session_open(&t.perf.session, protocol, settings);
     if (code == EXIT_DONE)
-        code = session_close(&t.perf.session, run(&t));
+        code = session_close(&t.perf.session, run_there(&t, asked));
     free(t.publishers);
     free(t.consumers);
     return code;
+}
+
+int perf_stream_run(const struct settings *settings)
+{
+    return perf_run(settings, &stream_protocol, settings->stream, false, false);
+}
+
+int perf_amqp_run(const struct settings *settings)
+{
+    bool shared = settings->queue_type != CONEY_QUEUE_STREAM;
+    return perf_run(settings, &amqp_protocol, settings->queue.name, shared, !settings->confirm);
 }

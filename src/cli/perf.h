@@ -1,30 +1,37 @@
-/* perf.h: the two sides of a throughput run. A publisher is a thread with a producer, a consumer is a consumer; perf.c starts them,
+/* perf.h: the two sides of a throughput run. A publisher is a thread with a sender, a consumer is a receiver; perf.c starts them,
  * ends them and sums them up.
  */
 #ifndef CLI_PERF_H
 #define CLI_PERF_H
 
+#include "ends.h"
 #include "histogram.h"
-#include "sending.h"
-#include "session.h"
 
 #include <pthread.h>
 
-/* What the sides of a run share. Constant while it runs but for the two counts. */
+/* What the sides of a run share. Constant while it runs but for the counts. */
 struct perf {
     const struct settings *settings;
     struct session session;
-    uint32_t run;  /* of stamps; 0 = messages are not stamped */
-    int64_t start; /* of publishing, by clock.h */
+    struct place from;     /* where consumers of a stream begin */
+    bool shared;           /* consumers share the messages: those of a queue, not of a stream */
+    bool unconfirmed;      /* publishers ask for no confirmations */
+    uint32_t run;          /* of stamps; 0 = messages are not stamped */
+    int64_t start;         /* of publishing, by clock.h */
+    uint64_t quota;        /* messages to consume: each consumer, or all that share; UINT64_MAX = no end */
+    _Atomic uint64_t left; /* of the quota that is shared */
+    atomic_uint quotas;    /* that are not reached yet */
     atomic_uint publishers_left;
-    atomic_uint consumers_left; /* that have a count to reach */
 };
+
+/* Publishes --prefill messages before the run. EXIT_DONE or another code. */
+int perf_prefill(struct perf *perf);
 
 struct perf_publisher {
     struct perf *perf;
     uint64_t index;
     uint64_t quota; /* messages to send */
-    coney_stream_producer *producer;
+    struct sender sender;
     pthread_t thread;
     char *body;           /* of the size asked for */
     char *stamped;        /* another, for batches, whose first message is stamped */
@@ -35,7 +42,7 @@ struct perf_publisher {
     _Alignas(64) struct outcomes outcomes;  /* by the library's */
 };
 
-/* Opens the producer. EXIT_DONE or another code; perf_publisher_end in any case. `p` is zeroed memory aligned to 64. */
+/* Opens the sender. EXIT_DONE or another code; perf_publisher_end in any case. `p` is zeroed memory aligned to 64. */
 int perf_publisher_open(struct perf_publisher *p, struct perf *perf, uint64_t index, uint64_t quota);
 
 /* Starts the thread, which publishes its quota, or until the end is asked for, and then waits for all outcomes. */
@@ -45,16 +52,17 @@ void perf_publisher_end(struct perf_publisher *p);
 
 struct perf_consumer {
     struct perf *perf;
-    coney_stream_consumer *consumer;
-    uint64_t quota;
+    struct receiver receiver;
     int64_t opened_at;
+    _Atomic uint64_t own;   /* what is left of a quota of its own */
+    _Atomic uint64_t *left; /* what is left to it: this, or what all share */
     _Alignas(64) _Atomic uint64_t consumed;
-    _Atomic int64_t last_at;  /* when the last chunk was done */
+    _Atomic int64_t last_at;  /* when the last message was done */
     struct histogram latency; /* to be read after the end */
 };
 
-/* Subscribes; messages are counted from here on, up to `quota`. */
-int perf_consumer_open(struct perf_consumer *c, struct perf *perf, uint64_t quota);
+/* Subscribes; messages are counted from here on, up to the quota. */
+int perf_consumer_open(struct perf_consumer *c, struct perf *perf);
 
 void perf_consumer_end(struct perf_consumer *c);
 

@@ -4,50 +4,66 @@
 #include "stamp.h"
 #include "stop.h"
 
-/* A run without publishers ends with its last consumer. */
-static void reached(const struct perf_consumer *c)
+/* A run without publishers ends with its last quota. */
+static void reached(struct perf *perf)
 {
-    if (atomic_fetch_sub(&c->perf->consumers_left, 1) == 1 && c->perf->settings->publishers == 0)
+    if (atomic_fetch_sub(&perf->quotas, 1) == 1 && perf->settings->publishers == 0)
         stop_ask();
 }
 
-static coney_settle on_chunk(void *ctx, coney_stream_chunk *chunk)
+/* As many of `wanted` messages as there are left; *last: then there are none. */
+static uint64_t claim(_Atomic uint64_t *left, uint64_t wanted, bool *last)
+{
+    uint64_t seen = atomic_load_explicit(left, memory_order_relaxed);
+    uint64_t granted;
+    do
+        granted = wanted < seen ? wanted : seen;
+    while (granted > 0 && !atomic_compare_exchange_weak(left, &seen, seen - granted));
+    *last = granted == seen;
+    return granted;
+}
+
+static bool on_arrivals(void *ctx, struct arrivals *arrivals)
 {
     struct perf_consumer *c = ctx;
     const uint32_t run = c->perf->run;
-    const uint64_t before = atomic_load_explicit(&c->consumed, memory_order_relaxed);
-    uint64_t consumed = before;
     int64_t now = clock_now();
     int64_t sent_at;
-    coney_stream_delivery delivery;
-    while (consumed < c->quota && coney_stream_chunk_next(chunk, &delivery)) {
-        consumed++;
-        if (run != 0 && stamp_read(delivery.body, run, &sent_at))
+    uint64_t taken = 0;
+    bool last;
+    const uint64_t granted = claim(c->left, arrivals_count(arrivals), &last);
+    coney_bytes body;
+    while (taken < granted && arrivals_next(arrivals, &body)) {
+        taken++;
+        if (run != 0 && stamp_read(body, run, &sent_at))
             histogram_add(&c->latency, now - sent_at);
     }
-    if (consumed == before)
-        return CONEY_ACK;
-    atomic_store_explicit(&c->last_at, clock_now(), memory_order_relaxed);
-    atomic_store_explicit(&c->consumed, consumed, memory_order_release);
-    if (consumed == c->quota)
-        reached(c);
-    return CONEY_ACK;
+    if (taken < granted) { /* the chunk held fewer that lie behind the place asked for */
+        atomic_fetch_add(c->left, granted - taken);
+        last = false;
+    }
+    if (taken > 0) {
+        uint64_t consumed = atomic_load_explicit(&c->consumed, memory_order_relaxed) + taken;
+        atomic_store_explicit(&c->last_at, clock_now(), memory_order_relaxed);
+        atomic_store_explicit(&c->consumed, consumed, memory_order_release);
+        if (last)
+            reached(c->perf);
+    }
+    return !last;
 }
 
-int perf_consumer_open(struct perf_consumer *c, struct perf *perf, uint64_t quota)
+int perf_consumer_open(struct perf_consumer *c, struct perf *perf)
 {
     c->perf = perf;
-    c->quota = quota;
     c->opened_at = clock_now();
+    atomic_init(&c->own, perf->quota);
+    c->left = perf->shared ? &perf->left : &c->own;
+    c->receiver = (struct receiver){.session = &perf->session, .from = perf->from, .on_arrivals = on_arrivals, .ctx = c};
     coney_call call = {0};
-    const struct place *from = &perf->settings->from;
-    coney_stream_consumer_options options = {
-        .on_chunk = on_chunk, .ctx = c, .start_if_new = from->start, .start_offset = from->offset, .start_time = from->time};
-    c->consumer = coney_stream_consumer_open(perf->session.env, perf->session.stream, &options, &call);
-    return c->consumer != NULL ? EXIT_DONE : complain(EXIT_FAILED, "%s", call.text);
+    return receiver_open(&c->receiver, &call) ? EXIT_DONE : complain(EXIT_FAILED, "%s", call.text);
 }
 
 void perf_consumer_end(struct perf_consumer *c)
 {
-    coney_stream_consumer_close(&c->consumer, &(coney_call){.deadline = stop_patience()});
+    receiver_close(&c->receiver);
 }

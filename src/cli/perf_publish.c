@@ -1,4 +1,4 @@
-/* perf_publish.c: a publisher of coney perf: as fast as it goes, or by the timetable of --rate. */
+/* perf_publish.c: a publisher of coney perf: as fast as it goes, or by the timetable of --rate; and what is there before. */
 #include "clock.h"
 #include "pace.h"
 #include "perf.h"
@@ -8,10 +8,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum {
-    BATCH = 100, /* messages a call with --send batch */
-    TURN = 64,   /* messages between two looks at the clock */
-};
+enum { TURN = 64 }; /* messages between two looks at the clock */
+
+/* How long prefilling waits for its last outcomes. */
+#define STANDSTILL (30 * CONEY_SECOND)
 
 static size_t body_size(const struct perf_publisher *p)
 {
@@ -46,22 +46,8 @@ static int64_t sending_time(const struct perf_publisher *p, uint64_t sent)
     return p->perf->start + pace_due_at(sent * (uint64_t)settings->publishers + p->index, (uint64_t)settings->rate);
 }
 
-/* A confirmation that does not come within the call's deadline is an unknown outcome. */
-static coney_status send_waiting(struct perf_publisher *p, coney_bytes body, uint64_t tag)
-{
-    coney_call call = {0};
-    coney_status status = coney_stream_send_wait(p->producer, body, &call);
-    if (status == CONEY_ETIMEDOUT)
-        status = CONEY_EUNKNOWN;
-    if (status != CONEY_OK && status != CONEY_EREFUSED && status != CONEY_EUNKNOWN)
-        return status;
-    const coney_outcome outcome = {.tag = tag, .publishing_id = call.value, .status = status, .code = call.code};
-    outcomes_note(&p->outcomes, &outcome);
-    return CONEY_OK;
-}
-
 /* Sends `count` messages one by one. Without a rate the first is stamped, with one all are: their times cost nothing. */
-static coney_status send_singly(struct perf_publisher *p, uint64_t sent, uint64_t count, uint64_t *accepted)
+static coney_status send_singly(struct perf_publisher *p, uint64_t sent, uint64_t count, size_t *accepted)
 {
     const struct settings *settings = p->perf->settings;
     coney_bytes body = coney_bytes_of(p->body, body_size(p));
@@ -70,8 +56,7 @@ static coney_status send_singly(struct perf_publisher *p, uint64_t sent, uint64_
             stamp_write(p->body, p->perf->run, sending_time(p, sent + i));
         else if (p->perf->run != 0 && i == 1)
             stamp_write(p->body, 0, 0);
-        coney_status status =
-            settings->send == SEND_WAIT ? send_waiting(p, body, sent + i) : sending_one(p->producer, body, sent + i);
+        coney_status status = (settings->send == SEND_WAIT ? sender_send_wait : sender_send)(&p->sender, body, sent + i);
         if (status != CONEY_OK)
             return status;
         ++*accepted;
@@ -79,32 +64,26 @@ static coney_status send_singly(struct perf_publisher *p, uint64_t sent, uint64_
     return CONEY_OK;
 }
 
-static coney_status send_batch(struct perf_publisher *p, uint64_t sent, uint64_t count, uint64_t *accepted)
+static coney_status send_batch(struct perf_publisher *p, uint64_t sent, uint64_t count, size_t *accepted)
 {
-    coney_bytes bodies[BATCH];
+    coney_bytes bodies[SENDER_BATCH];
     for (uint64_t i = 0; i < count; i++)
         bodies[i] = coney_bytes_of(p->body, body_size(p));
     if (p->perf->run != 0) {
         bodies[0].data = p->stamped;
         stamp_write(p->stamped, p->perf->run, sending_time(p, sent));
     }
-    coney_status status;
-    do {
-        size_t taken = 0;
-        status = coney_stream_send_batch(p->producer, bodies + *accepted, count - *accepted, sent + *accepted, &taken);
-        *accepted += taken;
-    } while (status == CONEY_ETIMEDOUT && !stop_asked());
-    return status;
+    return sender_send_batch(&p->sender, bodies, count, sent, accepted);
 }
 
 static coney_status publish(struct perf_publisher *p)
 {
     const bool batch = p->perf->settings->send == SEND_BATCH;
-    const uint64_t most = p->perf->settings->send == SEND_WAIT ? 1 : batch ? BATCH : TURN;
+    const uint64_t most = p->perf->settings->send == SEND_WAIT ? 1 : batch ? SENDER_BATCH : TURN;
     uint64_t sent = 0, count;
     coney_status status = CONEY_OK;
     while (status == CONEY_OK && (count = turn(p, sent, most)) > 0) {
-        uint64_t accepted = 0;
+        size_t accepted = 0;
         status = batch ? send_batch(p, sent, count, &accepted) : send_singly(p, sent, count, &accepted);
         sent += accepted;
         atomic_store_explicit(&p->accepted, sent, memory_order_relaxed);
@@ -122,11 +101,45 @@ static void *publisher_main(void *ctx)
                  coney_status_text(status));
         p->failed = true;
     }
-    coney_stream_producer_flush(p->producer, &(coney_call){.deadline = stop_patience()});
+    sender_finish(&p->sender);
     p->confirmed_at = clock_now();
     if (atomic_fetch_sub(&p->perf->publishers_left, 1) == 1 || p->failed)
         stop_ask();
     return NULL;
+}
+
+static int fill(struct perf *perf, struct sender *sender, const char *body, uint64_t count)
+{
+    coney_bytes bodies[SENDER_BATCH];
+    for (size_t i = 0; i < SENDER_BATCH; i++)
+        bodies[i] = coney_bytes_of(body, (size_t)perf->settings->size);
+    coney_status status = CONEY_OK;
+    for (uint64_t sent = 0; sent < count && status == CONEY_OK;) {
+        uint64_t most = count - sent < SENDER_BATCH ? count - sent : SENDER_BATCH;
+        size_t accepted;
+        status = sender_send_batch(sender, bodies, most, sent, &accepted);
+        sent += accepted;
+    }
+    sender_flush(sender, STANDSTILL);
+    sender_close(sender);
+    uint64_t confirmed = atomic_load(&sender->outcomes->confirmed);
+    if (confirmed == count)
+        return EXIT_DONE;
+    return complain(EXIT_FAILED, "of %" PRIu64 " messages to begin with, %" PRIu64 " were confirmed", count, confirmed);
+}
+
+int perf_prefill(struct perf *perf)
+{
+    coney_call call = {0};
+    struct outcomes outcomes = {.what = "message"};
+    struct sender sender = {.session = &perf->session, .outcomes = &outcomes};
+    char *body = calloc(1, (size_t)perf->settings->size + 1);
+    if (body == NULL)
+        return complain(EXIT_FAILED, "out of memory");
+    int code = sender_open(&sender, &call) ? fill(perf, &sender, body, (uint64_t)perf->settings->prefill)
+                                           : complain(EXIT_FAILED, "%s", call.text);
+    free(body);
+    return code;
 }
 
 int perf_publisher_open(struct perf_publisher *p, struct perf *perf, uint64_t index, uint64_t quota)
@@ -146,10 +159,8 @@ int perf_publisher_open(struct perf_publisher *p, struct perf *perf, uint64_t in
         stamp_write(p->body, 0, 0);
 
     coney_call call = {0};
-    coney_stream_producer_options options = {
-        .on_outcome = outcomes_note, .ctx = &p->outcomes, .enqueue_timeout = SENDING_PATIENCE};
-    p->producer = coney_stream_producer_open(perf->session.env, perf->session.stream, &options, &call);
-    return p->producer != NULL ? EXIT_DONE : complain(EXIT_FAILED, "%s", call.text);
+    p->sender = (struct sender){.session = &perf->session, .outcomes = &p->outcomes, .unconfirmed = perf->unconfirmed};
+    return sender_open(&p->sender, &call) ? EXIT_DONE : complain(EXIT_FAILED, "%s", call.text);
 }
 
 int perf_publisher_start(struct perf_publisher *p)
@@ -161,7 +172,7 @@ int perf_publisher_start(struct perf_publisher *p)
 
 void perf_publisher_end(struct perf_publisher *p)
 {
-    coney_stream_producer_close(&p->producer, &(coney_call){.deadline = stop_patience()});
+    sender_close(&p->sender);
     free(p->body);
     free(p->stamped);
 }

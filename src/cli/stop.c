@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -73,6 +72,15 @@ bool stop_wait(int64_t deadline)
         ppoll(&watched, 1, deadline == INT64_MAX ? NULL : &time, NULL);
     }
     return true;
+}
+
+void stop_wait_idle(const _Atomic uint64_t *count, int64_t idle)
+{
+    uint64_t seen;
+    do
+        seen = atomic_load(count);
+    while (!stop_wait(idle == 0 ? INT64_MAX : clock_now() + idle) && atomic_load(count) != seen);
+    stop_ask();
 }
 
 bool stop_wait_readable(int fd)

@@ -4,6 +4,7 @@
 #ifndef CLI_STOP_H
 #define CLI_STOP_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -23,6 +24,9 @@ int64_t stop_patience(void);
 
 /* Waits until the clock (clock.h) shows `deadline`, INT64_MAX = for ever, or the end is asked for: then true. */
 bool stop_wait(int64_t deadline);
+
+/* Waits until the end is asked for; and asks for it, unless `idle` is 0, when *count has not changed for so many nanoseconds. */
+void stop_wait_idle(const _Atomic uint64_t *count, int64_t idle);
 
 /* Waits until `fd` can be read (or is at its end), or the end is asked for: then true. */
 bool stop_wait_readable(int fd);

@@ -1,21 +1,16 @@
 /* stream_admin.c: coney stream create, delete, stats, metadata. */
+#include "ends.h"
 #include "figures.h"
-#include "session.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-static int answer(const coney_call *call)
-{
-    return call->status == CONEY_OK ? EXIT_DONE : complain(EXIT_FAILED, "%s", call->text);
-}
-
-int create_run(const struct settings *settings)
+int stream_create_run(const struct settings *settings)
 {
     if (settings->max_age % CONEY_SECOND != 0)
         return complain(EXIT_USAGE, "--max-age takes whole seconds");
     struct session s;
-    int code = session_open(&s, settings);
+    int code = session_open(&s, &stream_protocol, settings);
     if (code != EXIT_DONE)
         return code;
     const coney_stream_spec spec = {
@@ -28,25 +23,25 @@ int create_run(const struct settings *settings)
     };
     coney_call call = {0};
     coney_stream_create(s.env, settings->stream, &spec, &call);
-    return session_close(&s, answer(&call));
+    return session_close(&s, session_answer(&call));
 }
 
-int delete_run(const struct settings *settings)
+int stream_delete_run(const struct settings *settings)
 {
     struct session s;
-    int code = session_open(&s, settings);
+    int code = session_open(&s, &stream_protocol, settings);
     if (code != EXIT_DONE)
         return code;
     coney_call call = {0};
     coney_status status = coney_stream_delete(s.env, settings->stream, &call);
     bool gone = status == CONEY_ENOTFOUND && settings->if_exists;
-    return session_close(&s, gone ? EXIT_DONE : answer(&call));
+    return session_close(&s, gone ? EXIT_DONE : session_answer(&call));
 }
 
-int stats_run(const struct settings *settings)
+int stream_stats_run(const struct settings *settings)
 {
     struct session s;
-    int code = session_open(&s, settings);
+    int code = session_open(&s, &stream_protocol, settings);
     if (code != EXIT_DONE)
         return code;
     coney_call call = {0};
@@ -60,7 +55,7 @@ int stats_run(const struct settings *settings)
         figures_signed(&f, "last_chunk_offset", stats.last_chunk_offset);
         figures_end(&f);
     }
-    return session_close(&s, answer(&call));
+    return session_close(&s, session_answer(&call));
 }
 
 static const char *address(const coney_stream_node *node, char into[static 300])
@@ -90,15 +85,15 @@ static void put_metadata(const coney_stream_metadata *metadata, bool as_json)
     figures_end(&f);
 }
 
-int metadata_run(const struct settings *settings)
+int stream_metadata_run(const struct settings *settings)
 {
     struct session s;
-    int code = session_open(&s, settings);
+    int code = session_open(&s, &stream_protocol, settings);
     if (code != EXIT_DONE)
         return code;
     coney_call call = {0};
     coney_stream_metadata metadata;
     if (coney_stream_get_metadata(s.env, settings->stream, &metadata, &call) == CONEY_OK)
         put_metadata(&metadata, settings->json);
-    return session_close(&s, answer(&call));
+    return session_close(&s, session_answer(&call));
 }

@@ -1,8 +1,8 @@
 /* stream_consume.c: coney stream consume. */
 #include "clock.h"
+#include "ends.h"
 #include "format.h"
 #include "output.h"
-#include "session.h"
 #include "stop.h"
 
 #include <inttypes.h>
@@ -46,7 +46,7 @@ static coney_settle on_chunk(void *ctx, coney_stream_chunk *chunk)
     coney_stream_consumer *consumer = NULL;
     coney_stream_delivery delivery;
     while (written < limit && coney_stream_chunk_next(chunk, &delivery)) {
-        format_write(stdout, c->settings->format, &delivery, format_body(&delivery, &c->space));
+        format_write(stdout, c->settings->format, &format_stream, &delivery, format_stream_body(&delivery, &c->space));
         last = delivery.offset;
         consumer = delivery.consumer;
         written++;
@@ -68,20 +68,6 @@ static coney_settle on_chunk(void *ctx, coney_stream_chunk *chunk)
     return CONEY_ACK;
 }
 
-/* Until the end is asked for, or nothing came for as long as --idle says. */
-static void wait(struct consume *c)
-{
-    if (c->settings->idle == 0) {
-        stop_wait(INT64_MAX);
-        return;
-    }
-    uint64_t seen;
-    do
-        seen = atomic_load(&c->written);
-    while (!stop_wait(clock_now() + c->settings->idle) && atomic_load(&c->written) != seen);
-    stop_ask();
-}
-
 static int consume(struct consume *c)
 {
     coney_call call = {0};
@@ -98,7 +84,7 @@ static int consume(struct consume *c)
     c->consumer = coney_stream_consumer_open(c->session.env, c->settings->stream, &options, &call);
     if (c->consumer == NULL)
         return complain(EXIT_FAILED, "%s", call.text);
-    wait(c);
+    stop_wait_idle(&c->written, c->settings->idle);
     coney_stream_consumer_close(&c->consumer, &(coney_call){.deadline = stop_patience()});
     if (c->settings->verbose)
         complain(0, "%" PRIu64 " messages were written", atomic_load(&c->written));
@@ -109,13 +95,13 @@ static int consume(struct consume *c)
     return status == CONEY_OK ? EXIT_DONE : complain(EXIT_FAILED, "%s", call.text);
 }
 
-int consume_run(const struct settings *settings)
+int stream_consume_run(const struct settings *settings)
 {
-    const char *wrong = format_check(settings->format);
+    const char *wrong = format_check(settings->format, &format_stream);
     if (wrong != NULL)
         return complain(EXIT_USAGE, "--format '%s': %s", settings->format, wrong);
     struct consume c = {.settings = settings};
-    int code = session_open(&c.session, settings);
+    int code = session_open(&c.session, &stream_protocol, settings);
     if (code == EXIT_DONE)
         code = session_close(&c.session, consume(&c));
     free(c.space.data);

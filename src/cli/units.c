@@ -195,6 +195,29 @@ const char *units_place(const char *text, struct place *out)
     return wrong;
 }
 
+static coney_value value_of(const char *text)
+{
+    size_t size = strlen(text);
+    int64_t number;
+    bool negative = *text == '-';
+    if (size >= 2 && text[0] == '"' && text[size - 1] == '"')
+        return coney_value_string(coney_bytes_of(text + 1, size - 2));
+    if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
+        return coney_value_bool(*text == 't');
+    if (units_count(text + negative, &number) == NULL)
+        return coney_value_i64(negative ? -number : number);
+    return coney_value_string(coney_bytes_of(text, size));
+}
+
+const char *units_field(const char *text, coney_field *out)
+{
+    const char *equals = strchr(text, '=');
+    if (equals == NULL || equals == text)
+        return "a name, an equals sign and a value are expected, like region=eu";
+    *out = (coney_field){coney_bytes_of(text, (size_t)(equals - text)), value_of(equals + 1)};
+    return NULL;
+}
+
 const char *units_time(int64_t ms, char into[static UNITS_TIME_SIZE])
 {
     int64_t rest = ms % 1000;

@@ -7,6 +7,7 @@
 #define CLI_UNITS_H
 
 #include <coney/stream.h>
+#include <coney/value.h>
 
 /* "1000". Whole and not negative. */
 const char *units_count(const char *text, int64_t *out);
@@ -27,6 +28,10 @@ struct place {
 
 /* "first", "last", "next", an offset, a time by RFC 3339 ("2026-01-31T09:00:00Z", "…+01:00"), or "@" and milliseconds since 1970. */
 const char *units_place(const char *text, struct place *out);
+
+/* "name=value": a whole number, true and false are sent as such, anything else as text, and what stands in double quotes as the text
+ * between them. *out points into `text`. */
+const char *units_field(const char *text, coney_field *out);
 
 enum { UNITS_TIME_SIZE = 32 };
 

@@ -156,6 +156,41 @@ static void a_time_is_written_with_milliseconds_and_read_back(void **state)
     }
 }
 
+static void assert_field(const char *text, const char *key, coney_value value)
+{
+    coney_field field;
+    assert_null(units_field(text, &field));
+    assert_int_equal(field.key.len, strlen(key));
+    assert_memory_equal(field.key.data, key, strlen(key));
+    assert_int_equal(field.value.type, value.type);
+    if (value.type == CONEY_VALUE_I64)
+        assert_int_equal(field.value.as.i64, value.as.i64);
+    if (value.type == CONEY_VALUE_BOOL)
+        assert_int_equal(field.value.as.boolean, value.as.boolean);
+    if (value.type != CONEY_VALUE_STRING)
+        return;
+    assert_int_equal(field.value.as.bytes.len, value.as.bytes.len);
+    assert_memory_equal(field.value.as.bytes.data, value.as.bytes.data, value.as.bytes.len);
+}
+
+static void a_field_s_value_is_a_number_a_truth_or_text(void **state)
+{
+    (void)state;
+    assert_field("region=eu", "region", coney_value_string(CONEY_STR("eu")));
+    assert_field("a=b=c", "a", coney_value_string(CONEY_STR("b=c")));
+    assert_field("try=-3", "try", coney_value_i64(-3));
+    assert_field("try=\"3\"", "try", coney_value_string(CONEY_STR("3")));
+    assert_field("on=true", "on", coney_value_bool(true));
+    assert_field("on=false", "on", coney_value_bool(false));
+    assert_field("x=1.5", "x", coney_value_string(CONEY_STR("1.5")));
+    assert_field("x=", "x", coney_value_string(CONEY_STR("")));
+    assert_field("x=\"", "x", coney_value_string(CONEY_STR("\"")));
+    assert_field("x=99999999999999999999", "x", coney_value_string(CONEY_STR("99999999999999999999")));
+    coney_field field;
+    assert_non_null(units_field("region", &field));
+    assert_non_null(units_field("=eu", &field));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -167,6 +202,7 @@ int main(void)
         cmocka_unit_test(a_place_is_a_word_an_offset_or_a_time),
         cmocka_unit_test(a_place_that_is_none_is_refused),
         cmocka_unit_test(a_time_is_written_with_milliseconds_and_read_back),
+        cmocka_unit_test(a_field_s_value_is_a_number_a_truth_or_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
