@@ -304,21 +304,25 @@ static void messages_that_come_one_by_one_to_a_slow_handler_take_little_memory(v
     warren_down(&warren);
 }
 
-static void a_full_consumer_can_be_closed_and_others_read_on(void **state)
+static void beside_a_full_consumer_others_open_and_close_and_after_it_they_read_on(void **state)
 {
     (void)state;
     struct warren warren;
-    struct parcels full = {.closed_gate = true};
+    struct parcels full = {0};
     struct parcels other = {0};
     char queue[100];
     warren_up(&warren, &node, NULL);
     snprintf(queue, sizeof queue, "%s-other", warren.queue);
     warren_declare(&warren, queue, NULL);
     warren_fill_with(&warren, 0, 1000, 4000);
-    coney_amqp_consumer *beside = warren_consumer_of(&warren, queue, &other, NULL);
     coney_amqp_consumer_options options = {.prefetch = 500, .max_queued = 100000, .paused = true};
     coney_amqp_consumer *consumer = warren_consumer(&warren, &full, &options);
     warren_wait_for_ready(&warren, warren.queue, 500);
+    coney_amqp_consumer *beside[2];
+    for (size_t i = 0; i < 2; i++)
+        beside[i] = warren_consumer_of(&warren, queue, &other, NULL);
+    warren_close_consumer(&beside[1]);
+
     warren_close_consumer(&consumer);
     warren_wait_for_ready(&warren, warren.queue, 1000);
     coney_amqp_publisher_options publishing = {.routing_key = queue};
@@ -327,7 +331,7 @@ static void a_full_consumer_can_be_closed_and_others_read_on(void **state)
     assert_int_equal(coney_amqp_publish_wait(publisher, &message, NULL), CONEY_OK);
     parcels_wait(&other, 1);
     coney_amqp_publisher_close(&publisher, NULL);
-    warren_close_consumer(&beside);
+    warren_close_consumer(&beside[0]);
     coney_amqp_queue_delete(warren.env, queue, 0, NULL);
     parcels_free(&full);
     parcels_free(&other);
@@ -613,7 +617,7 @@ int main(void)
         cmocka_unit_test(without_acks_the_broker_forgets_and_a_reject_is_an_event),
         cmocka_unit_test(H09_without_acks_no_more_is_held_than_is_allowed_and_the_connection_lives),
         cmocka_unit_test(messages_that_come_one_by_one_to_a_slow_handler_take_little_memory),
-        cmocka_unit_test(a_full_consumer_can_be_closed_and_others_read_on),
+        cmocka_unit_test(beside_a_full_consumer_others_open_and_close_and_after_it_they_read_on),
         cmocka_unit_test(a_handler_on_the_loop_works_the_same),
         cmocka_unit_test(no_handler_starts_between_pause_and_resume),
         cmocka_unit_test(options_that_make_no_sense_are_refused_by_name),

@@ -15,34 +15,42 @@ uint64_t amqp_consumer_queued_bytes(const struct coney_amqp_consumer *consumer)
     return counter_get(&consumer->received_bytes) - handed;
 }
 
-/* The members of a connection for consuming are consumers. */
+/* A consumer on it has as much as it may hold, and none of them waits for an answer. The members of a connection for consuming are consumers. */
 static bool is_held_up(const struct conn *conn)
 {
-    for (struct list *at = conn->members.next; at != &conn->members; at = at->next)
-        if (atomic_load(&amqp_consumer_of(container_of(at, struct member, in_conn))->full))
-            return true;
-    return false;
+    bool full = false;
+    for (struct list *at = conn->members.next; at != &conn->members; at = at->next) {
+        struct member *member = container_of(at, struct member, in_conn);
+        struct coney_amqp_consumer *consumer = amqp_consumer_of(member);
+        if (member->state == MEMBER_DECLARING || consumer->receiver.unsubscribing)
+            return false;
+        full = full || atomic_load(&consumer->full);
+    }
+    return full;
+}
+
+void amqp_consumer_hold_or_read(struct conn *conn)
+{
+    bool held_up = conn != NULL && is_held_up(conn);
+    if (conn != NULL && conn->paused != held_up)
+        conn_pause_reading(conn, held_up);
 }
 
 void amqp_consumer_read_on(struct coney_amqp_consumer *consumer, bool anyway)
 {
-    struct conn *conn = consumer->receiver.member.conn;
     uint64_t most = (uint64_t)consumer->options.max_queued;
     if (!atomic_load(&consumer->full) || (!anyway && amqp_consumer_queued_bytes(consumer) > most / 2))
         return;
     atomic_store(&consumer->full, false);
-    if (conn != NULL && !is_held_up(conn))
-        conn_pause_reading(conn, false);
+    amqp_consumer_hold_or_read(consumer->receiver.member.conn);
 }
 
 static void hold_up_if_full(struct coney_amqp_consumer *consumer)
 {
-    struct conn *conn = consumer->receiver.member.conn;
-    bool closing = consumer->receiver.unsubscribing; /* the broker's answer is to be read */
-    if (conn == NULL || closing || amqp_consumer_queued_bytes(consumer) <= (uint64_t)consumer->options.max_queued)
+    if (amqp_consumer_queued_bytes(consumer) <= (uint64_t)consumer->options.max_queued)
         return;
     atomic_store(&consumer->full, true);
-    conn_pause_reading(conn, true);
+    amqp_consumer_hold_or_read(consumer->receiver.member.conn);
     amqp_consumer_read_on(consumer, false); /* the lane may have handed it over before it could see `full` */
 }
 
