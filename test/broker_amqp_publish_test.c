@@ -40,24 +40,24 @@ static void every_message_is_confirmed_once_and_the_queue_has_them_in_order(void
     amqp_scene_down(&scene);
 }
 
-static void a_hundred_thousand_messages_are_confirmed_and_counted(void **state)
+static void twenty_thousand_messages_are_confirmed_and_counted(void **state)
 {
     (void)state;
     struct amqp_scene scene;
     struct outcomes outcomes = {0};
     amqp_scene_up(&scene, &node);
     coney_amqp_publisher *publisher = amqp_scene_publisher(&scene, &outcomes, NULL);
-    amqp_publish_numbered(publisher, 0, 100000);
+    amqp_publish_numbered(publisher, 0, 20000);
     assert_int_equal(coney_amqp_publisher_flush(publisher, NULL), CONEY_OK);
     coney_amqp_publisher_stats stats;
     assert_int_equal(coney_amqp_publisher_get_stats(publisher, &stats), CONEY_OK);
-    assert_int_equal(stats.accepted, 100000);
-    assert_int_equal(stats.confirmed, 100000);
+    assert_int_equal(stats.accepted, 20000);
+    assert_int_equal(stats.confirmed, 20000);
     assert_int_equal(stats.pending, 0);
     assert_int_equal(stats.pending_bytes, 0);
     amqp_publisher_close(&publisher);
-    outcomes_are_each_once(&outcomes, 0, 100000);
-    assert_int_equal(amqp_scene_ready(&scene, NULL), 100000);
+    outcomes_are_each_once(&outcomes, 0, 20000);
+    assert_int_equal(amqp_scene_ready(&scene, NULL), 20000);
     outcomes_free(&outcomes);
     amqp_scene_down(&scene);
 }
@@ -1068,7 +1068,7 @@ int main(void)
         return 77;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_message_is_confirmed_once_and_the_queue_has_them_in_order),
-        cmocka_unit_test(a_hundred_thousand_messages_are_confirmed_and_counted),
+        cmocka_unit_test(twenty_thousand_messages_are_confirmed_and_counted),
         cmocka_unit_test(C02_an_empty_body_is_a_message),
         cmocka_unit_test(a_body_of_many_frames_arrives_as_it_was),
         cmocka_unit_test(every_property_arrives),
