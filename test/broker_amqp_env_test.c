@@ -694,15 +694,16 @@ struct closer {
     struct heard heard;
     coney_amqp **rabbit;
     coney_amqp_channel **channel;
-    bool at_once; /* in on_method; otherwise in on_closed */
+    struct waited_call ended; /* the environment's close */
+    bool at_once;             /* in on_method; otherwise in on_closed */
 };
 
 static void close_both(struct closer *closer)
 {
     if (closer->channel != NULL)
         assert_int_equal(coney_amqp_channel_close(closer->channel, NULL), CONEY_OK);
-    if (closer->rabbit != NULL)
-        assert_int_equal(coney_amqp_close(closer->rabbit, NULL), CONEY_OK);
+    if (closer->rabbit != NULL && *closer->rabbit != NULL)
+        assert_int_equal(coney_amqp_close(closer->rabbit, waited_call_of(&closer->ended, 0)), CONEY_OK);
 }
 
 static void close_on_method(void *ctx, const coney_amqp_method *method, const coney_amqp_delivery *content)
@@ -743,9 +744,12 @@ static void G13_a_callback_may_close_its_channel_and_its_environment(void **stat
             wait_for_method(&closer.heard, 50);
         else
             wait_for_close(&closer.heard);
-        if (closer.channel == NULL && closer.rabbit == NULL)
+        if (closer.rabbit != NULL)
+            assert_int_equal(waited_call_wait(&closer.ended), CONEY_OK);
+        else if (closer.channel == NULL)
             coney_amqp_channel_close(&channel, NULL);
         coney_amqp_close(&rabbit, NULL);
+        waited_call_free(&closer.ended);
         monitor_free(&closer.heard.monitor);
     }
 }

@@ -7,8 +7,6 @@
 
 #include <stdlib.h>
 
-#define CHANNELS_DEFAULT 2047
-
 /* Writing --------------------------------------------------------------------------------------------------------- */
 
 bool amqp_conn_send(struct amqp_conn *conn, uint16_t channel, const struct amqp_method *method)
@@ -107,11 +105,7 @@ static bool send_close(struct conn *conn)
 
 bool amqp_conn_has_channel(const struct amqp_conn *conn)
 {
-    const struct coney_amqp *amqp = amqp_of(conn->conn.env);
-    size_t most = conn->channel_max != 0   ? conn->channel_max
-                  : amqp->channel_max != 0 ? (size_t)amqp->channel_max
-                                           : CHANNELS_DEFAULT;
-    return conn->channel_count - conn->idle_count < most;
+    return conn->channel_count - conn->idle_count < conn->channel_max;
 }
 
 static bool has_room(const struct conn *conn)

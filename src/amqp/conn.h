@@ -50,7 +50,7 @@ static inline struct amqp_conn *amqp_conn_of(struct conn *conn)
 extern const struct conn_kind amqp_conn_kind;
 
 /* Sends a method on `channel` (0: the connection's own) that has no content, as control bytes. False: it has no form on the wire (a name over
- * 255 bytes, a frame over frame_max: C05), and nothing was sent. */
+ * 255 bytes, a frame over frame_max: C05) or memory is out, and nothing was sent. */
 bool amqp_conn_send(struct amqp_conn *conn, uint16_t channel, const struct amqp_method *method);
 
 /* Posts the pump's task when the socket can take more than there is to write now, or the connection is over. */
@@ -66,7 +66,7 @@ void amqp_conn_bad_message(struct amqp_conn *conn, uint16_t channel, const char 
 void amqp_conn_pin(struct amqp_conn *conn);
 void amqp_conn_unpin(struct amqp_conn *conn);
 
-/* Whether one more channel can be had: a number is free, or an idle channel is there. */
+/* Whether one more channel can be had: a number is free, or an idle channel is there. Not before it is ready. */
 bool amqp_conn_has_channel(const struct amqp_conn *conn);
 
 /* handshake.c: the log-in. amqp_mechanism_name: a SASL mechanism's name as the broker writes it, whatever the case; NULL when it is not known. */
