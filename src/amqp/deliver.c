@@ -180,10 +180,10 @@ static __attribute__((noinline)) void begin_run(struct coney_amqp_consumer *cons
         lane_wake(&consumer->receiver.lane); /* it runs in this round, behind the task */
 }
 
-/* A channel that was used before begins where it was left. */
+/* A channel that was used before begins where it was left; not so high that its tags could wrap. */
 static __attribute__((noinline)) bool begin_tags(struct coney_amqp_consumer *consumer, uint64_t tag)
 {
-    bool first = consumer->next_tag == 0 && tag != 0;
+    bool first = consumer->next_tag == 0 && tag != 0 && tag <= INT64_MAX;
     if (first) {
         consumer->next_tag = tag;
         consumer->tags_before = tag - 1;
