@@ -9,8 +9,8 @@ trap 'kill -CONT "${CONEY_NODE_PID:-}" 2>/dev/null; "$CONEY_BROKER_SCRIPT" stop 
 eval "$("$CONEY_BROKER_SCRIPT" env --name "$node")"
 
 # Five seconds for all that a run has to end, and some for a busy machine; each of its steps would wait for ten.
-an_interrupt_beside_a_broker_that_stands_still_ends_soon_with_the_summary() {
-    begins "$coney" latency --messages 5 --period 200ms --report 1s --duration 60s
+interrupted() {
+    begins "$coney" latency --messages 5 --period 200ms --report 1s --duration 60s "$@"
     await filled "$scratch/out"
     kill -STOP "$CONEY_NODE_PID"
     kill -INT $!
@@ -19,6 +19,11 @@ an_interrupt_beside_a_broker_that_stands_still_ends_soon_with_the_summary() {
     kill -CONT "$CONEY_NODE_PID"
     ((SECONDS - began < 9 * ${CONEY_TEST_SCALE:-1})) || fail "it took $((SECONDS - began)) s to end"
     matches "$(<"$scratch/out")" 'summary'
+}
+
+an_interrupt_beside_a_broker_that_stands_still_ends_soon_with_the_summary() {
+    interrupted
+    interrupted --queue latency --uri "amqp://localhost:$CONEY_AMQP_PORT"
 }
 
 run_cases

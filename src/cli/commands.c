@@ -41,7 +41,7 @@ static const char *const queue_types[] = {[CONEY_QUEUE_DEFAULT] = "default",
 
 const struct option common_options[] = {
     TEXT(uri, "uri", "URI", NULL,
-         "rabbitmq-stream[+tls] or amqp[s]://user:password@host:port/vhost; default: the environment, see 'coney help'"),
+         "rabbitmq-stream[+tls] or amqp[s]://user:password@host:port/vhost; 'coney help' tells the default"),
     FILE(tls.ca_file, "cacert", "FILE", NULL, "TLS: who signed the broker's certificate, in place of the system's store"),
     FILE(tls.certificate, "cert", "FILE", NULL, "TLS: the certificate to show, and those between it and its CA"),
     FILE(tls.private_key, "key", "FILE", NULL, "TLS: its key, when it is not in the same file"),
@@ -424,7 +424,9 @@ const struct command commands[] = {
     {.name = "amqp request",
      OPERAND("[QUEUE]", queue.name),
      .summary = "send lines as requests and write the replies",
-     .text = "One request at a time, by direct reply-to, to the queue or to --exchange with --routing-key.\n",
+     .text =
+         "One request at a time, by direct reply-to, to the queue or to --exchange with --routing-key. One can answer with\n"
+         "'coney amqp publish --drop-unroutable --routing-key REPLY-TO --correlation-id ID' (%r and %i of consume).\n",
      .options = amqp_request_options,
      .run = amqp_request_run},
     END,

@@ -40,31 +40,48 @@ void help_overview(FILE *out, char *const *words, int count)
                  "  4  'amqp get' found no message\n");
 }
 
-static void put_option(FILE *out, const struct option *option)
+/* "-v, --verbose", "    --uri URI"; returns its length. */
+static size_t name_option(const struct option *option, char *into, size_t cap)
 {
-    char left[64];
-    snprintf(left, sizeof left, "%s--%s%s%s",
-             option->letter == 'v'   ? "-v, "
-             : option->letter == 'h' ? "-h, "
-                                     : "    ",
-             option->name, option->value == NULL ? "" : " ", option->value == NULL ? "" : option->value);
-    fprintf(out, "  %-25s %s", left, option->help);
-    if (option->fallback != NULL)
-        fprintf(out, " [%s]", option->fallback);
-    fputc('\n', out);
+    char letter[] = {'-', option->letter, ',', ' ', '\0'};
+    int size = snprintf(into, cap, "%s--%s%s%s", option->letter != 0 ? letter : "    ", option->name,
+                        option->value == NULL ? "" : " ", option->value == NULL ? "" : option->value);
+    return (size_t)size;
+}
+
+/* How much room the longest name takes, at least `width`. */
+static size_t widest(const struct option *list, size_t width)
+{
+    for (; list->name != NULL; list++) {
+        size_t size = name_option(list, NULL, 0);
+        width = size > width ? size : width;
+    }
+    return width;
+}
+
+static void put_options(FILE *out, const struct option *list, size_t width)
+{
+    char name[64];
+    for (; list->name != NULL; list++) {
+        name_option(list, name, sizeof name);
+        fprintf(out, "  %-*s %s", (int)width, name, list->help);
+        if (list->fallback != NULL)
+            fprintf(out, " [%s]", list->fallback);
+        fputc('\n', out);
+    }
 }
 
 void help_command(FILE *out, const struct command *command)
 {
-    fprintf(out, "Usage: coney %s%s%s [OPTION]...\n\n%c%s.\n%s%s\nOptions, with their defaults:\n", command->name,
-            command->operand == NULL ? "" : " ", command->operand == NULL ? "" : command->operand,
-            toupper((unsigned char)command->summary[0]), command->summary + 1, *command->text == '\0' ? "" : "\n",
-            command->text);
-    for (const struct option *o = command->options; o->name != NULL; o++)
-        put_option(out, o);
-    fputs(command->options->name != NULL ? "\nOf every command:\n" : "", out);
-    for (const struct option *o = common_options; o->name != NULL; o++)
-        put_option(out, o);
+    fprintf(out, "Usage: coney %s%s%s [OPTION]...\n\n%c%s.\n%s%s\n", command->name, command->operand == NULL ? "" : " ",
+            command->operand == NULL ? "" : command->operand, toupper((unsigned char)command->summary[0]), command->summary + 1,
+            *command->text == '\0' ? "" : "\n", command->text);
+    size_t width = widest(command->options, widest(common_options, 0));
+    if (command->options->name != NULL)
+        fputs("Options, with their defaults:\n", out);
+    put_options(out, command->options, width);
+    fprintf(out, "%sOptions of every command:\n", command->options->name != NULL ? "\n" : "");
+    put_options(out, common_options, width);
     fputs("\nExit status: 0 done, 1 failed, 2 wrong command line, 3 no connection.\n", out);
 }
 
