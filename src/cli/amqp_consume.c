@@ -44,7 +44,7 @@ static bool write_file(const struct consume *c, coney_bytes body)
     char path[4096];
     snprintf(path, sizeof path, "%s/%" PRIu64, c->settings->directory, atomic_load(&c->written) + 1);
     FILE *out = fopen(path, "we");
-    bool done = out != NULL && fwrite(body.data, 1, body.len, out) == body.len;
+    bool done = out != NULL && (body.len == 0 || fwrite(body.data, 1, body.len, out) == body.len);
     if (out != NULL)
         done &= fclose(out) == 0;
     if (!done)

@@ -59,7 +59,8 @@ static void put_field(FILE *out, char letter, const struct format_kind *kind, co
 {
     switch (letter) {
     case 'b':
-        fwrite_unlocked(body.data, 1, body.len, out);
+        if (body.len > 0)
+            fwrite_unlocked(body.data, 1, body.len, out);
         break;
     case 's':
         fprintf(out, "%zu", body.len);

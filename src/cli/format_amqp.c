@@ -6,7 +6,8 @@
 
 static void put_bytes(FILE *out, coney_bytes bytes)
 {
-    fwrite(bytes.data, 1, bytes.len, out);
+    if (bytes.len > 0)
+        fwrite(bytes.data, 1, bytes.len, out);
 }
 
 static void put(FILE *out, char letter, const void *delivery)

@@ -99,6 +99,14 @@ static void a_message_of_a_queue_has_its_route_and_its_properties(void **state)
                   "\"headers\":{\"region\":\"eu\",\"try\":3},\"body\":\"42\"}\n");
 }
 
+static void an_empty_message_is_written_as_nothing(void **state)
+{
+    (void)state;
+    const coney_amqp_delivery empty = {.queue = "orders"};
+    FORMAT_QUEUED("%b%e%k%x|%s", &empty, "|0");
+    FORMAT_QUEUED("json", &empty, "{\"exchange\":\"\",\"routing_key\":\"\",\"redelivered\":false,\"body\":\"\"}\n");
+}
+
 static void properties_that_cannot_be_read_are_left_out(void **state)
 {
     (void)state;
@@ -152,6 +160,7 @@ int main(void)
         cmocka_unit_test(json_has_the_body_as_text_or_as_base64),
         cmocka_unit_test(a_template_with_an_unknown_letter_is_refused),
         cmocka_unit_test(a_message_of_a_queue_has_its_route_and_its_properties),
+        cmocka_unit_test(an_empty_message_is_written_as_nothing),
         cmocka_unit_test(properties_that_cannot_be_read_are_left_out),
         cmocka_unit_test(the_sections_of_a_body_in_parts_are_joined),
         cmocka_unit_test(a_text_value_is_written_as_its_text_and_another_as_encoded),
