@@ -24,6 +24,7 @@ struct amqp_traffic {
     coney_amqp_publisher *publisher;
     coney_amqp_consumer *consumer;
     int64_t prefetch;
+    bool no_resend;
     pthread_t thread;
     atomic_bool stop;
     coney_status status; /* of the publish that was not accepted, when one was not */
@@ -54,8 +55,9 @@ void amqp_traffic_stops(struct amqp_traffic *traffic);
 void amqp_traffic_is_gone(struct amqp_traffic *traffic, const struct node *node);
 void amqp_traffic_goes_on(struct amqp_traffic *traffic);
 
-/* Stops, waits for the rest and closes both. Fails unless every message had one outcome, a confirm; came at least once; came again no more often
- * than resending and redelivery after the reconnects there were can explain; did not come once it was gone; and the queue is empty. */
+/* Stops, waits for the rest and closes both. Fails unless every message had one outcome, a confirm (with `.no_resend` it may be unknown); what was
+ * confirmed came at least once; messages came again no more often than resending and redelivery after the reconnects there were can explain; none
+ * came once it was gone; and the queue is empty. */
 void amqp_traffic_is_whole(struct amqp_traffic *traffic);
 
 #endif
