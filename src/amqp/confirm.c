@@ -26,14 +26,19 @@ static bool was_sent(const struct coney_amqp_publisher *publisher, uint64_t tag,
     return (tag > 0 || multiple) && tag < publisher->map.next;
 }
 
-/* All up to `last` that are open. The open slots before the cursor are those that were sent on this channel. */
+/* All up to `last` that are open. The open slots before the cursor are those that were sent on this channel. The head moves once for all that one
+ * read brings, so several of these must not each begin there. */
 static void settle_up_to(struct coney_amqp_publisher *publisher, uint64_t last, struct sender_report *report)
 {
     const struct outbox *outbox = &publisher->outlet.sender.outbox;
     uint64_t head = atomic_load_explicit(&outbox->head, memory_order_relaxed);
     uint64_t cursor = outbox->cursor;
+    uint64_t end = last < cursor ? last + 1 : cursor;
     uint64_t count = 0;
-    for (uint64_t number = head; number <= last && number < cursor; number++) {
+    uint64_t number = publisher->settled_to > head ? publisher->settled_to : head;
+    if (end > number)
+        publisher->settled_to = end;
+    for (; number < end; number++) {
         const struct slot *slot = outbox_settle_taken(outbox, number, head, cursor);
         if (slot == NULL)
             continue;

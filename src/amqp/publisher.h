@@ -34,6 +34,7 @@ struct coney_amqp_publisher {
 
     /* On the loop. */
     struct confirm_map map;
+    uint64_t settled_to;  /* slots before this one are settled: the last confirm of several was up to there */
     uint64_t return_from; /* the broker returns in the order of publishing: the next one is this slot or a later one */
     uint64_t doubtful;    /* one of the slots before this has closed a channel: they go out one at a time */
     uint32_t close_code;  /* while the broker's close is taken in: its code and words */
@@ -41,7 +42,7 @@ struct coney_amqp_publisher {
     bool held_back; /* there is something to send, but not yet */
     bool counted;   /* among the environment's publishers; and among those that have a place */
     bool counted_active;
-    bool stopped;   /* the broker's channel.flow */
+    bool stopped; /* the broker's channel.flow */
 };
 
 static inline struct coney_amqp_publisher *publisher_of(const struct sender *sender)
