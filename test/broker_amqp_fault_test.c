@@ -148,7 +148,7 @@ static void bytes_that_come_one_by_one_make_the_same_frames(void **state)
     struct proxy *proxy = warren_behind_proxy(&warren, CONEY_QUEUE_QUORUM);
     proxy_split(proxy, 1);
     amqp_traffic_start(&traffic, &warren, warren.queue, NULL);
-    amqp_traffic_passes(&traffic, 500);
+    amqp_traffic_passes(&traffic, 200);
     amqp_traffic_is_whole(&traffic);
     assert_int_equal(events_count(&warren.events, CONEY_EVENT_DISCONNECTED), 0);
     warren_down(&warren);

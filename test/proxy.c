@@ -21,6 +21,7 @@
 enum {
     READ_BYTES = 65536,
     QUEUE_BYTES = 1 << 20, /* with more waiting to go out nothing is read */
+    SPLIT_BYTES = 4096,    /* instead of both, where few are written at a time */
     TICK_MS = 5,           /* how often a limited direction is looked at */
     SAVED_MS = 20          /* what a limited direction may save up while nothing comes */
 };
@@ -292,10 +293,11 @@ static void bytes_corrupt(struct proxy *proxy, enum proxy_direction direction, u
 static size_t pipe_allowance(const struct proxy *proxy, struct pipe *pipe, enum proxy_direction direction)
 {
     int64_t limit = proxy->limit[direction];
-    if (limit == PROXY_NOTHING || (pipe->out.len > QUEUE_BYTES && !proxy->swallow))
+    size_t queue = proxy->split > 0 ? SPLIT_BYTES : QUEUE_BYTES;
+    if (limit == PROXY_NOTHING || (pipe->out.len > queue && !proxy->swallow))
         return 0;
     if (limit == 0)
-        return READ_BYTES;
+        return proxy->split > 0 ? SPLIT_BYTES : READ_BYTES;
     int64_t since = now_ms() - pipe->read_at;
     int64_t allowed = limit * (since < SAVED_MS ? since : SAVED_MS) / 1000;
     return allowed > READ_BYTES ? READ_BYTES : (size_t)allowed;
