@@ -92,7 +92,7 @@ static const struct option perf_stream_options[] = {
 
 static const struct option perf_amqp_options[] = {
     TEXT(queue.name, "queue", "NAME", NULL,
-         "one that is missing, or the one without a name, is made for the run and deleted after it"),
+         "a queue; without it, and where it is missing, one is made for the run and deleted after it"),
     WORD(queue_type, "queue-type", "TYPE", "classic", queue_types, "of the queue that is made"),
     PERF_SIDES("consumers, which share the messages; of a stream each reads everything"),
     COUNT(prefetch, "prefetch", "N", "256", 1, 65535, "messages that a consumer is sent ahead of their settlement"),
@@ -282,9 +282,9 @@ const struct command commands[] = {
      .summary = "how long messages take through the broker",
      .text =
          "One publisher and one consumer, of a stream or with --queue over AMQP. Each period a burst of messages leaves, each\n"
-         "with the time of its own sending;\n"
-         "the consumer takes the time when it is handed one. Each report is one line: messages received, then average,\n"
-         "p50, p99, p99.9 and maximum in milliseconds, all of this report's messages. The last line is about all.\n"
+         "with the time of its own sending; the consumer takes the time when it is handed one. Each report is one line:\n"
+         "messages received, then average, p50, p99, p99.9 and maximum in milliseconds, all of this report's messages. The\n"
+         "last line is about all.\n"
          "With --json: messages, average_ms, p50_ms, p99_ms, p999_ms, max_ms; the summary has \"summary\":true.\n",
      .options = latency_options,
      .run = latency_run},
