@@ -444,7 +444,7 @@ static void calls_run_side_by_side_and_each_ends_once(void **state)
     struct many many = {0};
     rabbit_up(&rabbit, &node);
     for (int i = 0; i < 50; i++) {
-        char name[16];
+        char name[24];
         coney_call call = {.on_done = one_done, .ctx = &many};
         snprintf(name, sizeof name, "many-%d", i % 10);
         coney_amqp_queue queue = {.name = named(&rabbit, name), .max_length = i < 40 ? 5 : 6}; /* ten are inequivalent */
@@ -453,7 +453,7 @@ static void calls_run_side_by_side_and_each_ends_once(void **state)
     all_done(&many, 50);
     assert_in_range(many.ok, 10, 40);
     for (int i = 0; i < 10; i++) {
-        char name[16];
+        char name[24];
         snprintf(name, sizeof name, "many-%d", i);
         rabbit_delete_queue(&rabbit, named(&rabbit, name));
     }
