@@ -353,10 +353,10 @@ static void fail_all_conns(struct env *env)
 static void end_closing(struct env *env, coney_status status)
 {
     struct op *op = env->closing;
-    env->closing = NULL;
     if (env->kind->end != NULL)
         env->kind->end(env);
     credentials_end(&env->credentials);
+    env->closing = NULL;
     op_end(op, status, 0, of_op(op)->unconfirmed, NULL);
 }
 
