@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "amqp_peer_stage.h"
 
+#include <sched.h>
+
 struct bench {
     struct amqp_stage stage;
     struct parcels parcels;
@@ -356,6 +358,43 @@ static void H09_a_full_consumer_stops_the_reading_while_heartbeats_go_on(void **
     bench_down(&bench);
 }
 
+static void must_be_ok(coney_status status, const coney_call *call)
+{
+    if (status != CONEY_OK)
+        fail_msg("%s: %s", coney_status_name(status), call->text);
+}
+
+/* All three need the connection that a full consumer holds up. */
+static void a_full_consumer_keeps_no_other_call_of_its_connection_waiting(void **state)
+{
+    (void)state;
+    static char body[60000] = "m0";
+    struct bench bench = {.parcels = {.closed_gate = true}};
+    amqp_stage_up(&bench.stage);
+    coney_amqp_consumer_options options = {.prefetch = CONEY_OFF, .no_ack = true, .max_queued = 100000};
+    bench.consumer = amqp_stage_consumer(&bench.stage, "q", &bench.parcels, &options);
+    for (size_t i = 0; i < 400; i++)
+        amqp_peer_deliver_content(bench.stage.peer, "q", coney_bytes_of(NULL, 0), coney_bytes_of(body, sizeof body), 0);
+    parcels_wait_at_gate(&bench.parcels);
+    for (int64_t until = now_ms() + scaled_ms(SUPPORT_PATIENCE); warren_stats(bench.consumer).queued_bytes <= 100000;) {
+        assert_true(now_ms() < until);
+        sched_yield();
+    }
+    for (int i = 0; i < 3; i++) {
+        coney_call call = {.deadline = 3 * CONEY_SECOND};
+        coney_amqp_queue mine = {.name = "mine", .exclusive = true};
+        must_be_ok(coney_amqp_queue_declare(bench.stage.rabbit, &mine, &call), &call);
+        must_be_ok(coney_amqp_update_secret(bench.stage.rabbit, "another", &call), &call);
+        coney_amqp_channel_options consuming = {.consuming = true};
+        coney_amqp_channel *raw = coney_amqp_channel_open(bench.stage.rabbit, &consuming, &call);
+        must_be_ok(call.status, &call);
+        must_be_ok(coney_amqp_channel_close(&raw, &call), &call);
+    }
+    parcels_open_gate(&bench.parcels);
+    parcels_wait(&bench.parcels, 400);
+    bench_down(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -370,6 +409,7 @@ int main(void)
         cmocka_unit_test(I06_a_message_that_was_held_too_long_is_stale_and_the_consumer_is_back_with_advice),
         cmocka_unit_test(a_cancel_by_the_broker_is_an_event_and_the_consumer_comes_back),
         cmocka_unit_test(a_consumer_on_a_channel_that_was_used_before_settles_by_the_tags_of_that_channel),
+        cmocka_unit_test(a_full_consumer_keeps_no_other_call_of_its_connection_waiting),
         cmocka_unit_test(acks_in_order_go_out_in_runs),
         cmocka_unit_test(settling_after_a_cut_sends_nothing),
     };

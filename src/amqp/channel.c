@@ -17,6 +17,7 @@ struct request {
     channel_answer_fn answer; /* NULL: forgotten, or its deadline has passed: the answer is dropped */
     void *ctx;
     uint32_t id;
+    bool expired; /* its deadline has passed */
 };
 
 static struct env *env_of(const struct channel *channel)
@@ -85,17 +86,27 @@ static void take_off(struct channel *channel)
     counter_add(&amqp_of(env_of(channel))->channels, (uint64_t)-1);
 }
 
-static void free_channel(struct channel *channel)
-{
-    take_off(channel);
-    free(channel);
-}
-
 /* To be called whenever what it depends on may have changed. */
 static void set_direct(struct channel *channel)
 {
     bool straight = channel->state == CHANNEL_OPEN && channel->owner != NULL && !amqp_assembler_busy(&channel->assembler);
     channel->direct = straight ? channel->owner->content : NULL;
+}
+
+/* While it opens, open-ok is awaited. */
+static void set_state(struct channel *channel, enum channel_state state)
+{
+    if (channel->state == CHANNEL_OPENING)
+        amqp_conn_await_no_more(channel->conn);
+    channel->state = state;
+    set_direct(channel);
+}
+
+static void free_channel(struct channel *channel)
+{
+    set_state(channel, CHANNEL_GONE);
+    take_off(channel);
+    free(channel);
 }
 
 static void drop_content(struct channel *channel)
@@ -109,6 +120,8 @@ static void drop_content(struct channel *channel)
 
 static void free_request(struct request *request)
 {
+    if (!request->expired)
+        amqp_conn_await_no_more(request->channel->conn);
     loop_timer_unset(env_of(request->channel)->loop, &request->timer);
     list_remove(&request->in_channel);
     free(request);
@@ -129,6 +142,8 @@ static void run_deadline(struct timer *timer)
     text_print(text, sizeof text, "%s was not answered by %s in time: try again, or allow a longer deadline",
                amqp_method_name(request->id), request->channel->conn->conn.name);
     request->answer = NULL;
+    request->expired = true;
+    amqp_conn_await_no_more(request->channel->conn);
     if (answer != NULL)
         answer(ctx, CONEY_ETIMEDOUT, 0, NULL, NULL, text);
 }
@@ -139,12 +154,13 @@ bool channel_expect(struct channel *channel, uint32_t id, int64_t deadline, chan
     if (request == NULL)
         return false;
     *request = (struct request){.timer.fire = run_deadline, .channel = channel, .answer = answer, .ctx = ctx, .id = id};
-    list_init(&request->in_channel);
     if (!loop_timer_set(env_of(channel)->loop, &request->timer, deadline)) {
-        free_request(request);
+        free(request);
         return false;
     }
+    list_init(&request->in_channel);
     list_append(&channel->requests, &request->in_channel);
+    amqp_conn_await(channel->conn);
     return true;
 }
 
@@ -215,6 +231,7 @@ struct channel *channel_open(struct amqp_conn *conn, const struct channel_owner 
     conn->channels[number] = channel;
     conn->channel_count++;
     counter_add(&amqp_of(env_of(channel))->channels, 1);
+    amqp_conn_await(conn);
     if (!amqp_conn_send(conn, number, &open)) {
         free_channel(channel);
         return NULL;
@@ -241,7 +258,7 @@ void channel_close(struct channel **handle)
         return;
     disown(channel);
     if (is_live(channel) && amqp_conn_send(channel->conn, channel->number, &close))
-        channel->state = CHANNEL_CLOSING;
+        set_state(channel, CHANNEL_CLOSING);
     else if (channel->state != CHANNEL_GONE) /* else whoever ends it frees it */
         free_channel(channel);
 }
@@ -275,7 +292,7 @@ struct channel *channel_reuse(struct amqp_conn *conn, const struct channel_owner
 
 void channel_lost(struct channel *channel, coney_status status, uint16_t code, const char *text)
 {
-    channel->state = CHANNEL_GONE;
+    set_state(channel, CHANNEL_GONE);
     take_off(channel);
     drop_content(channel);
     for (struct list *at = list_take(&channel->requests); at != NULL; at = list_take(&channel->requests)) {
@@ -320,8 +337,7 @@ static void server_close(struct channel *channel, const struct amqp_close *close
 
 static void opened(struct channel *channel)
 {
-    channel->state = CHANNEL_OPEN;
-    set_direct(channel);
+    set_state(channel, CHANNEL_OPEN);
     if (channel->owner != NULL)
         channel->owner->opened(channel->ctx);
 }

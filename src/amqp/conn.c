@@ -60,6 +60,33 @@ static void heartbeat(struct conn *conn)
     link_write(conn->link, amqp_heartbeat, AMQP_FRAME_BYTES);
 }
 
+/* Reading -------------------------------------------------------------------------------------------------------------- */
+
+static void read_or_not(struct amqp_conn *conn)
+{
+    bool pause = conn->full && conn->awaited == 0;
+    if (conn->conn.paused != pause)
+        conn_pause_reading(&conn->conn, pause);
+}
+
+void amqp_conn_set_full(struct amqp_conn *conn, bool full)
+{
+    conn->full = full;
+    read_or_not(conn);
+}
+
+void amqp_conn_await(struct amqp_conn *conn)
+{
+    conn->awaited++;
+    read_or_not(conn);
+}
+
+void amqp_conn_await_no_more(struct amqp_conn *conn)
+{
+    conn->awaited--;
+    read_or_not(conn);
+}
+
 /* Renewals ---------------------------------------------------------------------------------------------------------- */
 
 static bool renew(struct conn *base, const char *secret, struct renewal *renewal)
@@ -71,6 +98,7 @@ static bool renew(struct conn *base, const char *secret, struct renewal *renewal
     if (!amqp_conn_send(conn, 0, &update))
         return false;
     list_append(&conn->secrets, &renewal->in_conn);
+    amqp_conn_await(conn);
     return true;
 }
 
@@ -78,9 +106,11 @@ static bool renew(struct conn *base, const char *secret, struct renewal *renewal
 static bool renewed(struct amqp_conn *conn)
 {
     struct list *at = list_take(&conn->secrets);
-    if (at != NULL)
-        renewal_end(container_of(at, struct renewal, in_conn), CONEY_OK, 0, "");
-    return at != NULL;
+    if (at == NULL)
+        return false;
+    amqp_conn_await_no_more(conn);
+    renewal_end(container_of(at, struct renewal, in_conn), CONEY_OK, 0, "");
+    return true;
 }
 
 /* A broker closes the connection on which it refuses a secret: as not allowed. */

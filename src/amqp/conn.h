@@ -35,8 +35,10 @@ struct amqp_conn {
     bool is_new;          /* the node is a RabbitMQ 4.1 or later */
     bool logged_in;       /* it became ready, and we have not closed it */
     bool blocked;         /* publishes are held back, control bytes go */
-    unsigned pins;        /* exclusive queues and loans that live on it: it stays open without members */
-    struct list idle;     /* open channels that nobody uses: loan.h */
+    bool full;        /* a consumer has as much as it may hold: the connection is read while an answer is awaited, no further */
+    size_t awaited;   /* answers that somebody waits for */
+    unsigned pins;    /* exclusive queues and loans that live on it: it stays open without members */
+    struct list idle; /* open channels that nobody uses: loan.h */
     size_t idle_count;
     struct list pumps;   /* wait until the socket takes more */
     struct list secrets; /* renewals without an answer */
@@ -61,6 +63,13 @@ void amqp_conn_protocol_error(struct amqp_conn *conn, const char *field);
 
 /* The same for a message on this channel. */
 void amqp_conn_bad_message(struct amqp_conn *conn, uint16_t channel, const char *field);
+
+/* A consumer on it has as much as it may hold, or none has any more. */
+void amqp_conn_set_full(struct amqp_conn *conn, bool full);
+
+/* An answer is awaited on it; it has come, or is awaited no longer. */
+void amqp_conn_await(struct amqp_conn *conn);
+void amqp_conn_await_no_more(struct amqp_conn *conn);
 
 /* Something keeps the connection open, also without members; or has left it. */
 void amqp_conn_pin(struct amqp_conn *conn);

@@ -56,7 +56,6 @@ static void consuming(void *ctx, coney_status status, uint16_t code, const struc
     member_ref(member);
     receiver_subscribed(&consumer->receiver);
     receiver_wake(&consumer->receiver); /* what came before this answer */
-    amqp_consumer_hold_or_read(member->conn);
     member_unref(member);
 }
 
@@ -187,7 +186,6 @@ static void unsubscribe(struct receiver *receiver)
     struct member *member = &receiver->member;
     struct amqp_method cancel = {.id = AMQP_BASIC_CANCEL,
                                  .basic_cancel.consumer_tag = coney_bytes_of(consumer->tag, consumer->tag_len)};
-    amqp_consumer_hold_or_read(member->conn);
     amqp_consumer_flush(consumer);
     if (member->state != MEMBER_ACTIVE ||
         !channel_request(consumer->place.channel, &cancel, call_limit(member), canceled_by_us, member))
@@ -199,13 +197,6 @@ static void drop(struct receiver *receiver)
     struct coney_amqp_consumer *consumer = container_of(receiver, struct coney_amqp_consumer, receiver);
     amqp_consumer_drop_queue(consumer);
     amqp_consumer_drop_current(consumer);
-}
-
-/* Behind it comes channel.open, whose answer is to be read. */
-static void on_connection(struct member *member)
-{
-    amqp_consumer_hold_or_read(member->conn);
-    place_declare(member);
 }
 
 static void locate(struct member *member)
@@ -254,7 +245,7 @@ static const struct place_kind kind = {
             .noun = "consumer of queue",
             .unreachable = "",
             .locate = locate,
-            .declare = on_connection,
+            .declare = place_declare,
             .active = active,
             .lost = lost,
             .leave = place_leave,

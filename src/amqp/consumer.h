@@ -112,9 +112,6 @@ bool amqp_consumer_run(struct lane *lane);
 /* deliver.c: bytes received and not yet handed over. Any thread. */
 uint64_t amqp_consumer_queued_bytes(const struct coney_amqp_consumer *consumer);
 
-/* deliver.c, on the loop: a consumer waits for an answer on the connection, or has got it: reads it, or not. NULL is harmless. */
-void amqp_consumer_hold_or_read(struct conn *conn);
-
 /* deliver.c, on the loop: reads the connection again if enough was handed over, or in any case. */
 void amqp_consumer_read_on(struct coney_amqp_consumer *consumer, bool anyway);
 

@@ -15,25 +15,15 @@ uint64_t amqp_consumer_queued_bytes(const struct coney_amqp_consumer *consumer)
     return counter_get(&consumer->received_bytes) - handed;
 }
 
-/* A consumer on it has as much as it may hold, and none of them waits for an answer. The members of a connection for consuming are consumers. */
-static bool is_held_up(const struct conn *conn)
+/* Tells the connection whether any consumer on it is full: its members are consumers, all of them. */
+static void tell_conn(struct conn *conn)
 {
     bool full = false;
-    for (struct list *at = conn->members.next; at != &conn->members; at = at->next) {
-        struct member *member = container_of(at, struct member, in_conn);
-        struct coney_amqp_consumer *consumer = amqp_consumer_of(member);
-        if (member->state == MEMBER_DECLARING || consumer->receiver.unsubscribing)
-            return false;
-        full = full || atomic_load(&consumer->full);
-    }
-    return full;
-}
-
-void amqp_consumer_hold_or_read(struct conn *conn)
-{
-    bool held_up = conn != NULL && is_held_up(conn);
-    if (conn != NULL && conn->paused != held_up)
-        conn_pause_reading(conn, held_up);
+    if (conn == NULL)
+        return;
+    for (struct list *at = conn->members.next; at != &conn->members && !full; at = at->next)
+        full = atomic_load(&amqp_consumer_of(container_of(at, struct member, in_conn))->full);
+    amqp_conn_set_full(amqp_conn_of(conn), full);
 }
 
 void amqp_consumer_read_on(struct coney_amqp_consumer *consumer, bool anyway)
@@ -42,7 +32,7 @@ void amqp_consumer_read_on(struct coney_amqp_consumer *consumer, bool anyway)
     if (!atomic_load(&consumer->full) || (!anyway && amqp_consumer_queued_bytes(consumer) > most / 2))
         return;
     atomic_store(&consumer->full, false);
-    amqp_consumer_hold_or_read(consumer->receiver.member.conn);
+    tell_conn(consumer->receiver.member.conn);
 }
 
 static void hold_up_if_full(struct coney_amqp_consumer *consumer)
@@ -50,7 +40,7 @@ static void hold_up_if_full(struct coney_amqp_consumer *consumer)
     if (amqp_consumer_queued_bytes(consumer) <= (uint64_t)consumer->options.max_queued)
         return;
     atomic_store(&consumer->full, true);
-    amqp_consumer_hold_or_read(consumer->receiver.member.conn);
+    tell_conn(consumer->receiver.member.conn);
     amqp_consumer_read_on(consumer, false); /* the lane may have handed it over before it could see `full` */
 }
 
