@@ -133,6 +133,18 @@ static void start_credentials(struct env *env, const struct env_options *options
     env->credentials.failed = secrets_failed;
 }
 
+/* Once for all rounds, which go round the addresses from different places (core/round.h). */
+static void mix_addresses(struct env *env)
+{
+    struct node *addresses = env->settings.addresses;
+    for (size_t i = env->settings.address_count; i > 1; i--) {
+        size_t other = backoff_random(&env->random) % i;
+        struct node node = addresses[i - 1];
+        addresses[i - 1] = addresses[other];
+        addresses[other] = node;
+    }
+}
+
 static void step_closing(struct task *task);
 
 struct env *env_new(const struct env_kind *kind, const char *uri, const struct env_options *options, coney_call *call)
@@ -157,6 +169,8 @@ struct env *env_new(const struct env_kind *kind, const char *uri, const struct e
     env->log = (struct log){
         .fn = options->on_log, .ctx = options->log_ctx, .level = options->log_level != 0 ? options->log_level : CONEY_LOG_INFO};
     env->random = (uint64_t)time_now() ^ (uint64_t)(uintptr_t)env;
+    if (env->settings.shuffle)
+        mix_addresses(env);
     env->close_task.run = step_closing;
     env->last_task.run = run_last;
     list_init(&env->conns);

@@ -25,17 +25,6 @@ static void over(struct round *round, coney_status status, uint32_t code, const 
         member_failed(container_of(at, struct member, in_conn), status, code, copy, false);
 }
 
-static void shuffle(struct env *env)
-{
-    struct settings *settings = &env->settings;
-    for (size_t i = settings->address_count; i > 1; i--) {
-        size_t other = backoff_random(&env->random) % i;
-        struct node node = settings->addresses[i - 1];
-        settings->addresses[i - 1] = settings->addresses[other];
-        settings->addresses[other] = node;
-    }
-}
-
 static void dial_next(struct round *round)
 {
     struct env *env = round->env;
@@ -53,7 +42,7 @@ void round_start(struct round *round)
     if (round->conn != NULL)
         round->conn->round = NULL;
     if (round->env->settings.shuffle && round->tried == 0)
-        shuffle(round->env);
+        round->next = backoff_random(&round->env->random) % round->env->settings.address_count;
     round->failures[0] = '\0';
     dial_next(round);
 }

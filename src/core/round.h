@@ -1,7 +1,7 @@
 /* round.h: one way round the addresses: each is tried once, beginning with the one that worked last, until a connection is ready.
  *
  * When all have failed, whoever waits is told what each address said. A refusal that holds for every node (password, virtual host) ends
- * the round at once. With `shuffle` a round begins by mixing the addresses, which all rounds share: another that is under way may then try one twice.
+ * the round at once. With `shuffle` a round begins anywhere in the addresses, which env_new has mixed.
  * Embedded in the environment's own struct, one for each purpose that dials the addresses. On the loop.
  */
 #ifndef CONEY_CORE_ROUND_H

@@ -91,6 +91,56 @@ static void the_next_round_begins_with_the_address_that_worked(void **state)
     scene_close(&scene);
 }
 
+static bool always(struct round *round)
+{
+    (void)round;
+    return true;
+}
+
+/* Keeps what the addresses said. */
+static void failed_with(struct round *round, coney_status status, uint32_t code, const char *text)
+{
+    (void)status;
+    (void)code;
+    strcpy(fake_of(round->env)->failed_text, text);
+}
+
+static void names_each_once(const struct scene *scene, const char *text, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        char port[8];
+        snprintf(port, sizeof port, ":%u:", (unsigned)scene->ports[i]);
+        const char *first = strstr(text, port);
+        if (first == NULL || strstr(first + 1, port) != NULL)
+            fail_msg("%s is not there once: %s", port, text);
+    }
+}
+
+static void shuffled_rounds_that_run_side_by_side_try_each_address_once(void **state)
+{
+    (void)state;
+    struct scene scene;
+    struct round other;
+    scene_open(&scene, "rrl", CONEY_OK);
+    struct env *env = &scene.fake->env;
+    close(scene.sockets[2]);
+    scene.sockets[2] = -1;
+    env->settings.shuffle = true;
+    round_init(&other, env, &conn_kind, PURPOSE_PUBLISH);
+    other.wanted = scene.fake->round.wanted = always;
+    other.failed = scene.fake->round.failed = failed_with;
+    for (int i = 0; i < 10; i++) {
+        int64_t deadline = time_after(time_now(), PATIENCE);
+        round_start(&scene.fake->round);
+        round_start(&other);
+        while (scene.fake->round.conn != NULL || other.conn != NULL)
+            step(&scene, deadline);
+        names_each_once(&scene, scene.fake->round.failures, 3);
+        names_each_once(&scene, other.failures, 3);
+    }
+    scene_close(&scene);
+}
+
 static void when_all_have_failed_the_text_says_what_each_said(void **state)
 {
     (void)state;
@@ -227,6 +277,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_are_tried_in_turn_until_one_is_ready),
         cmocka_unit_test(the_next_round_begins_with_the_address_that_worked),
+        cmocka_unit_test(shuffled_rounds_that_run_side_by_side_try_each_address_once),
         cmocka_unit_test(when_all_have_failed_the_text_says_what_each_said),
         cmocka_unit_test(a_refusal_that_holds_for_all_ends_the_round),
         cmocka_unit_test(members_wait_for_one_connection_and_share_it_as_far_as_it_goes),

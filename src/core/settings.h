@@ -4,7 +4,7 @@
  *     coney_status status = settings_read(&env->settings, &stream_settings, uri, &options, env, error, sizeof error);
  *
  * What both protocols have in common stands here; a settings_kind says how they differ. An option of the struct wins over one of the URI.
- * All strings are copies. Constant once the environment is open, but for the order of the addresses. No I/O but reading TLS files.
+ * All strings are copies. Constant once the environment is open, but for the password, which update-secret changes. No I/O but reading TLS files.
  */
 #ifndef CONEY_CORE_SETTINGS_H
 #define CONEY_CORE_SETTINGS_H
