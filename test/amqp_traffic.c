@@ -74,6 +74,7 @@ static coney_settle count_delivery(void *ctx, const coney_amqp_delivery *deliver
     traffic->deliveries++;
     traffic->undead += number < traffic->gone;
     traffic->distinct += traffic->times[number] == 0;
+    traffic->doubled += traffic->times[number] > 0 && !delivery->redelivered;
     if (traffic->times[number] < UINT8_MAX)
         traffic->times[number]++;
     monitor_broadcast(&traffic->monitor);
@@ -200,6 +201,7 @@ static void none_came_too_often(struct amqp_traffic *traffic)
     coney_amqp_consumer_stats consumed = warren_stats(traffic->consumer);
     monitor_lock(&traffic->monitor);
     size_t again = traffic->deliveries - traffic->distinct;
+    size_t doubled = traffic->killed ? 0 : traffic->doubled;
     size_t undead = traffic->undead;
     monitor_unlock(&traffic->monitor);
     uint64_t explained = published.resent + consumed.reconnects * (uint64_t)traffic->prefetch;
@@ -207,6 +209,9 @@ static void none_came_too_often(struct amqp_traffic *traffic)
         fail_msg("queue '%s': %zu messages came again; %llu were sent again, and %llu reconnects explain %lld each",
                  traffic->queue, again, (unsigned long long)published.resent, (unsigned long long)consumed.reconnects,
                  (long long)traffic->prefetch);
+    if (doubled > published.resent)
+        fail_msg("queue '%s': %zu messages came twice, and only %llu were sent again", traffic->queue, doubled,
+                 (unsigned long long)published.resent);
     if (undead > 0)
         fail_msg("queue '%s': %zu messages came that had been gone", traffic->queue, undead);
 }

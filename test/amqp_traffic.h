@@ -25,6 +25,7 @@ struct amqp_traffic {
     coney_amqp_consumer *consumer;
     int64_t prefetch;
     bool no_resend;
+    bool killed; /* to be set by the test: a broker that was killed may have forgotten which messages it has delivered before */
     pthread_t thread;
     atomic_bool stop;
     coney_status status; /* of the publish that was not accepted, when one was not */
@@ -35,6 +36,7 @@ struct amqp_traffic {
     size_t cap;
     size_t distinct;   /* messages that came */
     size_t deliveries; /* with those that came again */
+    size_t doubled;    /* that came again as if for the first time */
     size_t gone;       /* messages below this one are gone from the queue */
     size_t undead;     /* and came all the same */
 };
@@ -56,8 +58,8 @@ void amqp_traffic_is_gone(struct amqp_traffic *traffic, const struct node *node)
 void amqp_traffic_goes_on(struct amqp_traffic *traffic);
 
 /* Stops, waits for the rest and closes both. Fails unless every message had one outcome, a confirm (with `.no_resend` it may be unknown); what was
- * confirmed came at least once; messages came again no more often than resending and redelivery after the reconnects there were can explain; none
- * came once it was gone; and the queue is empty. */
+ * confirmed came at least once; messages came again no more often than what was published again, and redelivery after the reconnects there were, can
+ * explain; none came once it was gone; and the queue is empty. */
 void amqp_traffic_is_whole(struct amqp_traffic *traffic);
 
 #endif

@@ -233,6 +233,7 @@ static void a_node_killed_during_its_alarm_leaves_no_block_behind(void **state)
     struct amqp_traffic traffic;
     warren_up(&warren, &node, NULL);
     amqp_traffic_start(&traffic, &warren, warren.queue, NULL);
+    traffic.killed = true;
     amqp_traffic_passes(&traffic, 500);
     raise_alarm();
     events_wait(&warren.events, CONEY_EVENT_BLOCKED, 0);

@@ -96,6 +96,7 @@ static void L06_L07_killed_twenty_times_under_load_a_node_loses_nothing_and_find
     node_restart(&node);
     amqp_traffic_start(&classic, &warren, warren.queue, NULL);
     amqp_traffic_start(&quorum, &warren, other, NULL);
+    classic.killed = quorum.killed = true;
     for (size_t kill = 1; kill <= KILLS; kill++) {
         amqp_traffic_passes(&classic, 50);
         amqp_traffic_passes(&quorum, 50);
@@ -159,6 +160,7 @@ static void without_resending_a_killed_node_leaves_unknowns_and_what_was_confirm
     warren_up(&warren, &node, NULL);
     const coney_amqp_publisher_options options = {.no_resend = true, .max_messages = 500};
     amqp_traffic_start(&traffic, &warren, warren.queue, &options);
+    traffic.killed = true;
     amqp_traffic_passes(&traffic, 300);
     node_kill(&node);
     node_restart(&node);
@@ -178,13 +180,17 @@ static void closing_while_the_node_is_away_is_fast_and_gives_every_message_its_o
     const coney_amqp_publisher_options options = {.routing_key = warren.queue, .on_outcome = outcomes_add, .ctx = &outcomes};
     coney_amqp_publisher *publisher = coney_amqp_publisher_open(warren.env, &options, &call);
     assert_non_null(publisher);
-    warren_consumer(&warren, &parcels, NULL); /* the environment closes it */
+    coney_amqp_consumer *consumer = warren_consumer(&warren, &parcels, NULL);
+    warren_consumer(&warren, &parcels, NULL); /* the environment closes this one */
     amqp_publish_numbered(publisher, 0, 100);
     outcomes_wait(&outcomes, 100);
     node_kill(&node);
     events_wait(&warren.events, CONEY_EVENT_RECOVERY_FAILED, 1);
     amqp_publish_numbered(publisher, 100, 100);
+    assert_int_equal(stats_of(&warren).consumers, 2);
+    assert_int_equal(stats_of(&warren).consumers_active, 0);
     int64_t begun = now_ms();
+    warren_close_consumer(&consumer);
     assert_int_equal(coney_amqp_close(&warren.env, &call), CONEY_OK);
     assert_true(now_ms() - begun < scaled_ms(2000));
     assert_int_equal(call.value, 100);
