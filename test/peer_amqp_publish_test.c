@@ -223,7 +223,8 @@ static void J06_after_a_cut_the_open_ones_come_again_in_order_and_are_counted_fr
     outcomes_are_each_once(&outcomes, 0, 12);
     assert_int_equal(outcomes_with(&outcomes, CONEY_OK), 12);
     assert_int_equal(amqp_peer_count(stage.peer, AMQP_CONFIRM_SELECT), 2);
-    assert_int_equal(stats_of(publisher).resent, 6);
+    uint64_t resent = stats_of(publisher).resent; /* the last two may have gone into the socket before the cut was seen */
+    assert_true(resent >= 6 && resent <= 8);
     down(&stage, &outcomes, &publisher);
 }
 

@@ -89,7 +89,9 @@ static void connected_but_not_subscribed_is_seen_in_the_statistics(void **state)
     assert_int_equal(stats.consumers_active, 0);
     assert_true(stats.connections >= 1);
     amqp_peer_by_default(stage.peer, AMQP_BASIC_CONSUME);
-    events_wait(&stage.events, CONEY_EVENT_RECOVERED, 0);
+    amqp_peer_wait_consumers(stage.peer, "q", 1);
+    amqp_peer_deliver(stage.peer, "q", 0, 1);
+    parcels_wait(&parcels, 1);
     assert_int_equal(stats_of(stage.rabbit).consumers_active, 1);
     warren_close_consumer(&consumer);
     amqp_stage_down(&stage);
