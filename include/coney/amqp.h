@@ -447,7 +447,7 @@ typedef struct coney_amqp_consumer_options {
     size_t argument_count;
     int64_t max_kept; /* bytes of kept deliveries; default 64 MiB: beyond it the next message is held back */
     int64_t
-        max_queued; /* bytes received and not yet handed over; default 64 MiB: beyond it the connection is read no further */
+        max_queued; /* bytes received and not handed over; default 64 MiB: beyond it the connection is read for answers alone */
     bool has_priority;
     bool exclusive;   /* no other consumer may be on the queue */
     bool no_ack;      /* the broker forgets what it sends: nothing is settled, and at a cut messages are lost */
