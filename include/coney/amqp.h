@@ -53,15 +53,13 @@ typedef struct coney_amqp_options {
     void *log_ctx;
     const coney_field *client_properties; /* strings, shown by the broker beside coney's own */
     size_t client_property_count;
-    const coney_tls_options *tls; /* for amqps; with amqp it is refused (CONEY_EINVAL) */
-    const char *mechanism;        /* "PLAIN" (default), "AMQPLAIN", "EXTERNAL", "ANONYMOUS" */
-    coney_credentials_fn
-        credentials; /* asked instead of the URI's user and password; a close waits for a call that is under way */
+    const coney_tls_options *tls;     /* for amqps; with amqp it is refused (CONEY_EINVAL) */
+    const char *mechanism;            /* "PLAIN" (default), "AMQPLAIN", "EXTERNAL", "ANONYMOUS" */
+    coney_credentials_fn credentials; /* asked, not the URI's user and password; a close waits for a call under way */
     void *credentials_ctx;
-    int64_t heartbeat; /* nanoseconds, whole seconds; default 60 s, CONEY_OFF = none */
-    int64_t
-        connect_timeout; /* TCP and TLS, for each address; default 5 s. The log-in has 6 s a step: brokers delay a refusal by 3 s */
-    int64_t call_deadline; /* what a call's 0 stands for; default 10 s */
+    int64_t heartbeat;       /* nanoseconds, whole seconds; default 60 s, CONEY_OFF = none */
+    int64_t connect_timeout; /* TCP and TLS of an address; default 5 s. The log-in has 6 s a step: refusals come late */
+    int64_t call_deadline;   /* what a call's 0 stands for; default 10 s */
     int64_t frame_max;   /* bytes, what we offer; default 128 KiB, at least 8 KiB (4 KiB where the broker is older than 4.1) */
     int64_t channel_max; /* channels a connection, then there is another one; default 2,047, or what the broker allows */
     int64_t max_message; /* bytes of the largest message from the broker; default 128 MiB. A larger one ends the connection */
@@ -256,8 +254,7 @@ typedef struct coney_amqp_message {
     coney_bytes app_id;
     const coney_field *headers;
     size_t header_count;
-    const coney_value
-        *header_table;  /* instead of `headers`: a table of a delivery's, or of a builder's (coney_builder_init_table) */
+    const coney_value *header_table; /* instead of `headers`: a delivery's, or made with coney_builder_init_table */
     int64_t expiration; /* nanoseconds, whole milliseconds; 0 = none, CONEY_OFF = at once unless a consumer waits */
     int64_t timestamp;  /* milliseconds since 1970, whole seconds on the wire; 0 = none */
     uint64_t tag;       /* comes back in the outcome */
@@ -438,16 +435,14 @@ CONEY_API uint64_t coney_amqp_delivery_count(const coney_amqp_delivery *delivery
 typedef struct coney_amqp_consumer_options {
     coney_settle (*on_delivery)(void *ctx, const coney_amqp_delivery *delivery); /* on the dispatcher */
     void *ctx;
-    const char *tag; /* consumer tag; default: one that the broker makes */
-    int64_t
-        prefetch; /* messages that the broker may send ahead of their settlement; default 256, at most 65,535, CONEY_OFF = no limit */
+    const char *tag;  /* consumer tag; default: one that the broker makes */
+    int64_t prefetch; /* messages sent ahead of their settlement; default 256, at most 65,535, CONEY_OFF = no limit */
     int64_t ack_run;  /* acks that may be gathered into one; default a quarter of the prefetch, 1 = each is written by itself */
     int64_t priority; /* with has_priority: consumers of a higher one are served first */
     const coney_field *arguments; /* "x-stream-offset" and what else the queue takes */
     size_t argument_count;
-    int64_t max_kept; /* bytes of kept deliveries; default 64 MiB: beyond it the next message is held back */
-    int64_t
-        max_queued; /* bytes received and not handed over; default 64 MiB: beyond it the connection is read for answers alone */
+    int64_t max_kept;   /* bytes of kept deliveries; default 64 MiB: beyond it the next message is held back */
+    int64_t max_queued; /* bytes received and not handed over; default 64 MiB: beyond it only answers are read */
     bool has_priority;
     bool exclusive;   /* no other consumer may be on the queue */
     bool no_ack;      /* the broker forgets what it sends: nothing is settled, and at a cut messages are lost */

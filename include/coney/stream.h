@@ -62,8 +62,7 @@ typedef struct coney_stream_env_options {
     bool keep_trying;             /* asynchronous open: go on after every address has failed */
     bool handler_thread;          /* on a loop of the user's: handlers run on a thread of their own all the same */
     const coney_tls_options *tls; /* for rabbitmq-stream+tls; refused beside a plain URI (CONEY_EINVAL) */
-    coney_credentials_fn
-        credentials; /* asked instead of the URI's user and password; a close waits for a call that is under way */
+    coney_credentials_fn credentials; /* asked, not the URI's user and password; a close waits for a call under way */
     void *credentials_ctx;
 } coney_stream_env_options;
 
