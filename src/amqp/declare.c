@@ -20,8 +20,9 @@ struct declaration {
     struct coney_amqp *amqp;
     struct record *record; /* the request; NULL: the topology has it */
     enum memory memory;
-    coney_amqp_queue_info *info; /* the user's, or NULL */
-    struct topology_call call;   /* waits for the topology */
+    coney_amqp_queue_info *info;            /* the user's, or NULL */
+    const struct amqp_queue_declare_ok *ok; /* while it is given to that */
+    struct topology_call call;              /* waits for the topology */
     struct loan loan;
     bool lent; /* the loan has begun and is not over: it holds a reference */
 };
@@ -84,8 +85,10 @@ static void remember(struct declaration *d, const struct amqp_method *answer)
     }
 }
 
-static void fill_info(coney_amqp_queue_info *info, const struct amqp_queue_declare_ok *ok)
+static void give_info(struct op *op)
 {
+    coney_amqp_queue_info *info = of_op(op)->info;
+    const struct amqp_queue_declare_ok *ok = of_op(op)->ok;
     *info = (coney_amqp_queue_info){.messages = ok->messages, .consumers = ok->consumers};
     memcpy(info->name, ok->queue.data, ok->queue.len < sizeof info->name ? ok->queue.len : sizeof info->name - 1);
 }
@@ -110,9 +113,8 @@ static void answered(void *ctx, coney_status status, uint16_t code, const struct
     (void)content;
     if (status == CONEY_OK) {
         remember(d, answer);
-        if (d->info != NULL && !op_ended(&d->op) && answer->id == AMQP_QUEUE_DECLARE_OK)
-            fill_info(d->info, &answer->queue_declare_ok);
-        op_end(&d->op, CONEY_OK, 0, value_of(answer), NULL);
+        d->ok = answer->id == AMQP_QUEUE_DECLARE_OK ? &answer->queue_declare_ok : NULL;
+        op_end_giving(&d->op, value_of(answer), d->info != NULL && d->ok != NULL ? give_info : NULL);
         give_back(d, true);
         return;
     }

@@ -13,7 +13,8 @@ struct get {
     struct op op;
     struct coney_amqp *amqp;
     char *queue;
-    coney_kept **kept;         /* the user's */
+    coney_kept **place; /* the user's, for the message */
+    struct amqp_kept *message;
     struct topology_call call; /* waits for the topology */
     struct loan loan;
     bool lent;
@@ -110,12 +111,16 @@ static coney_status settle(struct coney_kept *head, coney_settle how)
 
 /* The answer ------------------------------------------------------------------------------------------------------------ */
 
+static void give_message(struct op *op)
+{
+    struct get *get = of_op(op);
+    *get->place = &get->message->kept.head;
+}
+
 static void take_message(struct get *get, const struct amqp_basic_get_ok *ok, const struct channel_content *content)
 {
     struct amqp_kept *kept = amqp_kept_new(content->block, content->at, content->len, settle);
-    if (kept == NULL || op_ended(&get->op)) {
-        if (kept != NULL)
-            amqp_kept_free(kept);
+    if (kept == NULL) {
         op_end(&get->op, CONEY_ENOMEM, 0, 0, NULL);
         give_back(get, false);
         return;
@@ -124,8 +129,12 @@ static void take_message(struct get *get, const struct amqp_basic_get_ok *ok, co
     get->tag = ok->delivery_tag;
     kept->origin = get;
     kept->delivery.queue = get->queue;
-    *get->kept = &kept->kept.head;
-    op_end(&get->op, CONEY_OK, 0, ok->messages, NULL);
+    get->message = kept;
+    if (op_end_giving(&get->op, ok->messages, give_message))
+        return;
+    amqp_kept_free(kept);
+    give_back(get, false);
+    op_unref(&get->op);
 }
 
 static void answered(void *ctx, coney_status status, uint16_t code, const struct amqp_method *answer,
@@ -217,7 +226,7 @@ coney_status coney_amqp_get(coney_amqp *rabbit, const char *queue, coney_kept **
     op_init(&get->op, rabbit->env.loop, begin, abandon, get_free);
     (void)env_ref(&rabbit->env);
     get->amqp = rabbit;
-    get->kept = kept;
+    get->place = kept;
     get->call.go_on = go_on;
     get->settle_task.run = run_settle;
     get->retry_timer.fire = run_retry;

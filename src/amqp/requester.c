@@ -42,7 +42,8 @@ struct coney_amqp_requester {
 struct request {
     struct op op;
     struct coney_amqp_requester *requester;
-    coney_kept **reply;
+    coney_kept **place; /* the user's, for the reply */
+    coney_kept *reply;
     uint64_t number;
     uint64_t slot;
     struct message_held *held; /* behind the struct */
@@ -118,6 +119,13 @@ static void request_abandon(struct op *op)
 
 /* What comes back --------------------------------------------------------------------------------------------------- */
 
+static void give_reply(struct op *op)
+{
+    struct request *request = of_op(op);
+    *request->place = request->reply;
+}
+
+/* The thread that waited may have given up without the loop's having heard of it. */
 static void take_reply(struct request *request, struct block *block, const uint8_t *at, size_t len)
 {
     struct amqp_kept *kept = amqp_kept_new(block, at, len, amqp_kept_settle_nothing);
@@ -126,8 +134,12 @@ static void take_reply(struct request *request, struct block *block, const uint8
         return;
     }
     kept->delivery.delivery_tag = 0;
-    *request->reply = &kept->kept.head;
-    end_request(request, CONEY_OK, 0, NULL);
+    request->reply = &kept->kept.head;
+    if (!op_end_giving(&request->op, 0, give_reply)) {
+        amqp_kept_free(kept);
+        counter_add(&request->requester->dropped, 1);
+    }
+    op_unref(&request->op);
 }
 
 static void take_return(struct request *request, const struct amqp_basic_return *returned)
@@ -447,7 +459,7 @@ static coney_status run_request(struct coney_amqp_requester *requester, const st
     message_hold(form, request->held);
     request->requester = requester;
     request->number = number;
-    request->reply = reply;
+    request->place = reply;
     member_ref(member);
     op_init(&request->op, member->env->loop, request_begin, request_abandon, request_free);
     return op_run(&request->op, call, member->env->settings.call_deadline);

@@ -77,11 +77,14 @@ coney_status coney_call_cancel(uint64_t id)
     return op != NULL ? CONEY_OK : CONEY_ENOTFOUND;
 }
 
-static bool end_once(struct op *op, coney_status status, uint32_t code, uint64_t value, const char *text)
+static bool end_once(struct op *op, coney_status status, uint32_t code, uint64_t value, const char *text,
+                     void (*give)(struct op *op))
 {
     lock_acquire(&op->lock);
     bool first = !op->ended;
     if (first) {
+        if (give != NULL)
+            give(op);
         op->ended = true;
         op->call.status = status;
         op->call.code = code;
@@ -94,10 +97,9 @@ static bool end_once(struct op *op, coney_status status, uint32_t code, uint64_t
     return first;
 }
 
-bool op_end(struct op *op, coney_status status, uint32_t code, uint64_t value, const char *text)
+/* It has its end: whoever waits for it is told. */
+static void tell(struct op *op)
 {
-    if (!end_once(op, status, code, value, text))
-        return false;
     loop_timer_unset(op->loop, &op->timer);
     if (op->waited_for) {
         cond_wake_all(&op->done);
@@ -106,7 +108,22 @@ bool op_end(struct op *op, coney_status status, uint32_t code, uint64_t value, c
         op->call.on_done(op->call.ctx, &op->call);
     }
     op_unref(op);
-    return true;
+}
+
+bool op_end(struct op *op, coney_status status, uint32_t code, uint64_t value, const char *text)
+{
+    bool first = end_once(op, status, code, value, text, NULL);
+    if (first)
+        tell(op);
+    return first;
+}
+
+bool op_end_giving(struct op *op, uint64_t value, void (*give)(struct op *op))
+{
+    bool first = end_once(op, CONEY_OK, 0, value, NULL, give);
+    if (first)
+        tell(op);
+    return first;
 }
 
 /* Ends the call before its work did, and tells the work. */
@@ -245,7 +262,7 @@ static coney_status run_blocking(struct op *op, coney_call *call)
         wait_stepping(op);
     else
         wait_blocking(op);
-    if (end_once(op, CONEY_ETIMEDOUT, 0, 0, NULL)) {
+    if (end_once(op, CONEY_ETIMEDOUT, 0, 0, NULL, NULL)) {
         op->gave_up = true;
         loop_post(op->loop, &op->cancel); /* takes over the reference that op_end would have dropped */
     }

@@ -59,6 +59,10 @@ coney_status op_refuse(coney_call *call, coney_status status, const char *format
  * CONEY_OK. */
 bool op_end(struct op *op, coney_status status, uint32_t code, uint64_t value, const char *text);
 
+/* The same with CONEY_OK and something that `give` writes to a place of the user's: in one step with the end, so never when a thread that waited
+ * has given up, and its place with it. `give` is called under the op's lock, and not at all when this returns false. It may be NULL. */
+bool op_end_giving(struct op *op, uint64_t value, void (*give)(struct op *op));
+
 /* On the loop: whether the call has ended. */
 bool op_ended(struct op *op);
 

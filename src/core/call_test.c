@@ -31,6 +31,7 @@ struct fate {
     int abandoned;
     int expired;
     coney_status expired_with;
+    int given;
     int freed;
     int done;
     coney_call result;
@@ -60,6 +61,11 @@ static void expire(struct op *op, coney_status status)
     fate->expired++;
     fate->expired_with = status;
     op_end(op, status, 0, 9, "ended by itself");
+}
+
+static void give(struct op *op)
+{
+    fate_of(op)->given++;
 }
 
 static void free_probe(struct op *op)
@@ -429,6 +435,31 @@ static void a_thread_gives_up_on_a_loop_that_nobody_steps_and_the_work_never_beg
     assert_int_equal(blocked.fate.freed, 1);
 }
 
+static void a_result_is_given_once_with_the_end_and_not_after_it(void **state)
+{
+    coney_loop *loop = *state;
+    struct blocked blocked = {0};
+    struct fate fate = {0};
+    coney_call call = asynchronous(&fate);
+    struct op *op = op_ref(probe_new(loop, &fate));
+    blocked.op = op_ref(probe_new(loop, &blocked.fate));
+    block_on_a_still_loop(&blocked);
+    assert_false(op_end_giving(blocked.op, 1, give));
+    assert_int_equal(blocked.fate.given, 0);
+    coney_loop_step(loop);
+    op_unref(blocked.op);
+    assert_int_equal(blocked.fate.freed, 1);
+    assert_int_equal(op_run(op, &call, PATIENCE), CONEY_OK);
+    coney_loop_step(loop);
+    assert_true(op_end_giving(op, 1, give));
+    assert_false(op_end_giving(op, 2, give));
+    assert_int_equal(fate.given, 1);
+    assert_int_equal(fate.done, 1);
+    assert_int_equal(fate.result.value, 1);
+    op_unref(op);
+    assert_int_equal(fate.freed, 1);
+}
+
 static void a_close_that_was_given_up_takes_place_when_the_loop_comes_round(void **state)
 {
     coney_loop *loop = *state;
@@ -502,6 +533,7 @@ int main(void)
         cmocka_unit_test(a_blocking_call_on_another_thread_is_answered_by_the_loop),
         ON_A_LOOP(a_blocking_call_inside_the_loop_is_refused),
         ON_A_LOOP(a_thread_gives_up_on_a_loop_that_nobody_steps_and_the_work_never_begins),
+        ON_A_LOOP(a_result_is_given_once_with_the_end_and_not_after_it),
         ON_A_LOOP(a_close_that_was_given_up_takes_place_when_the_loop_comes_round),
         cmocka_unit_test(a_close_waits_for_a_loop_that_is_late),
         cmocka_unit_test(a_refusal_before_there_is_an_op_fills_the_call_if_there_is_one),
