@@ -210,6 +210,7 @@ static void J06_after_a_cut_the_open_ones_come_again_in_order_and_are_counted_fr
     amqp_peer_ack(stage.peer, place, 6, false);
     outcomes_wait(&outcomes, 4);
     amqp_peer_cut(stage.peer, place.connection, PEER_RST);
+    events_wait(&stage.events, CONEY_EVENT_DISCONNECTED, 0);
     amqp_publish_numbered(publisher, 10, 2);
     amqp_peer_wait_messages(stage.peer, 18);
     static const char *const again[] = {"m3", "m4", "m6", "m7", "m8", "m9", "m10", "m11"};
