@@ -336,6 +336,27 @@ static void C12_a_message_that_the_broker_will_not_take_is_refused_alone_or_leav
     }
 }
 
+static void a_message_that_is_alone_when_the_channel_is_closed_is_refused_also_where_nothing_is_sent_again(void **state)
+{
+    (void)state;
+    struct amqp_stage stage;
+    struct outcomes outcomes = {0};
+    coney_amqp_publisher_options options = {.no_resend = true};
+    coney_amqp_publisher *publisher = by_hand(&stage, &outcomes, &options);
+    amqp_publish_numbered(publisher, 0, 2);
+    amqp_peer_wait_messages(stage.peer, 2);
+    amqp_peer_ack(stage.peer, amqp_peer_publisher(stage.peer), 1, false);
+    amqp_peer_close_channel(stage.peer, amqp_peer_publisher(stage.peer), AMQP_CODE_NOT_FOUND, "NOT_FOUND - no exchange 'x'");
+    outcomes_wait(&outcomes, 2);
+    outcomes_are_in_order(&outcomes, 0, 2);
+    assert_int_equal(outcomes_of(&outcomes, 1).status, CONEY_EREFUSED);
+    assert_int_equal(outcomes_of(&outcomes, 1).code, 404);
+    assert_int_equal(stats_of(publisher).refused, 1);
+    events_wait(&stage.events, CONEY_EVENT_RECOVERED, 0);
+    assert_int_equal(amqp_peer_message_count(stage.peer), 2);
+    down(&stage, &outcomes, &publisher);
+}
+
 /* What is on the wire ------------------------------------------------------------------------------------------------ */
 
 static void O02_a_priority_of_zero_and_none_differ_on_the_wire(void **state)
@@ -563,6 +584,7 @@ int main(void)
         cmocka_unit_test(C02_empty_and_full_bodies_have_their_numbers),
         cmocka_unit_test(C11_what_brokers_do_not_implement_is_never_asked_for),
         cmocka_unit_test(C12_a_message_that_the_broker_will_not_take_is_refused_alone_or_leaves_all_unknown),
+        cmocka_unit_test(a_message_that_is_alone_when_the_channel_is_closed_is_refused_also_where_nothing_is_sent_again),
         cmocka_unit_test(D11_a_full_socket_is_told_at_once_to_a_publisher_that_does_not_wait),
         cmocka_unit_test(F08_large_messages_to_a_slow_reader_arrive_byte_for_byte),
         cmocka_unit_test(J05_ten_callbacks_of_one_ack_may_publish_and_close),

@@ -287,7 +287,7 @@ typedef struct coney_amqp_publisher_options {
 
 /* The publisher has a channel of its own. That its exchange exists is found out by the first publish: a message that makes the broker close
  * the channel (404, 403, 406) is found by sending what has no outcome again one at a time; it ends as CONEY_EREFUSED with code and text, the
- * others go on (with `.no_resend` all become CONEY_EUNKNOWN with that text). While the broker takes no publishes (CONEY_EVENT_BLOCKED) they are
+ * others go on (with `.no_resend` several become CONEY_EUNKNOWN with that text, one alone is the one). While the broker takes no publishes (CONEY_EVENT_BLOCKED) they are
  * accepted up to the bounds and wait. With on_done the handle exists at once; publishes wait (or answer CONEY_EAGAIN) until it is open. */
 CONEY_API coney_amqp_publisher *coney_amqp_publisher_open_sized(coney_amqp *rabbit, const coney_amqp_publisher_options *options,
                                                                 size_t options_size, coney_call *call);

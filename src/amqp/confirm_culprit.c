@@ -1,8 +1,8 @@
 /* confirm_culprit.c: which message makes the broker close the channel (404, 403, 406).
  *
  * The broker names no message. With one in flight it is that one, which is refused. With several they are doubtful: all are sent again one at a
- * time, until the channel is closed with exactly one in flight, or all are through. Each such close is progress and costs no pause; one that blames
- * nobody is followed by the usual back-off.
+ * time, until the channel is closed with exactly one in flight, or all are through; where nothing is sent again they stay unknown. Each such close
+ * is progress and costs no pause; one that blames nobody is followed by the usual back-off.
  */
 #include "amqp/publisher.h"
 
@@ -40,11 +40,11 @@ static void refuse(struct coney_amqp_publisher *publisher, uint64_t number, uint
 void culprit_look(struct coney_amqp_publisher *publisher, uint16_t code, const char *text)
 {
     struct sender *sender = &publisher->outlet.sender;
-    if (publisher->unconfirmed || sender->no_resend)
+    if (publisher->unconfirmed)
         return;
     uint64_t first = 0;
     unsigned count = in_flight(&sender->outbox, &first);
-    if (count == 0)
+    if (count == 0 || (count > 1 && sender->no_resend))
         return;
     if (count == 1)
         refuse(publisher, first, code, text);
