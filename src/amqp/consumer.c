@@ -179,7 +179,8 @@ static void canceled_by_us(void *ctx, coney_status status, uint16_t code, const 
     receiver_unsubscribed(&consumer->receiver, CONEY_OK, true);
 }
 
-/* Whatever arrives before the answer is given back then. */
+/* Whatever arrives before the answer is given back then. The answer comes when the queue has worked off all that was settled before: a quorum
+ * queue's channel that is closed without it forgets acks that it has not passed on yet. */
 static void unsubscribe(struct receiver *receiver)
 {
     struct coney_amqp_consumer *consumer = container_of(receiver, struct coney_amqp_consumer, receiver);
