@@ -525,6 +525,146 @@ static void a_channel_that_is_told_to_stop_publishes_nothing_until_it_may(void *
 
 /* Callbacks -------------------------------------------------------------------------------------------------------- */
 
+/* Ends the publisher, or the whole environment, inside the first callback that fits. */
+struct ending {
+    struct amqp_stage stage;
+    struct outcomes outcomes;
+    coney_amqp_publisher *publisher;
+    struct waited_call closing;
+    const struct ending_case *at;
+    bool whole;
+    bool done;
+};
+
+struct ending_case {
+    coney_status outcome;   /* CONEY_EINVAL: at none */
+    coney_event_type event; /* 0: at none */
+    bool writable;
+    void (*provoke)(struct ending *ending);
+    bool no_resend;
+};
+
+static void end_when(struct ending *ending, bool fits)
+{
+    if (!fits || ending->done || ending->publisher == NULL)
+        return;
+    ending->done = true;
+    coney_call *call = waited_call_of(&ending->closing, 0);
+    coney_status status =
+        ending->whole ? coney_amqp_close(&ending->stage.rabbit, call) : coney_amqp_publisher_close(&ending->publisher, call);
+    assert_int_equal(status, CONEY_OK);
+}
+
+static void end_at_outcome(void *ctx, const coney_outcome *outcome)
+{
+    struct ending *ending = ctx;
+    outcomes_add(&ending->outcomes, outcome);
+    end_when(ending, outcome->status == ending->at->outcome);
+}
+
+static void end_when_writable(void *ctx)
+{
+    struct ending *ending = ctx;
+    end_when(ending, ending->at->writable);
+}
+
+static void end_at_event(void *ctx, const coney_event *event)
+{
+    struct ending *ending = ctx;
+    events_add(&ending->stage.events, event);
+    end_when(ending, event->type == ending->at->event);
+}
+
+static void provoke_confirm(struct ending *ending)
+{
+    amqp_peer_ack(ending->stage.peer, amqp_peer_publisher(ending->stage.peer), 4, true);
+}
+
+static void provoke_nack(struct ending *ending)
+{
+    amqp_peer_nack(ending->stage.peer, amqp_peer_publisher(ending->stage.peer), 4, true);
+}
+
+static void provoke_return(struct ending *ending)
+{
+    struct amqp_peer_message message = amqp_peer_message_of(ending->stage.peer, 2);
+    amqp_peer_return(ending->stage.peer, &message, AMQP_CODE_NO_ROUTE, "NO_ROUTE");
+}
+
+static void provoke_close(struct ending *ending)
+{
+    amqp_peer_refuse(ending->stage.peer, AMQP_BASIC_PUBLISH, 2, AMQP_CODE_NOT_FOUND, "NOT_FOUND - x");
+    amqp_peer_close_channel(ending->stage.peer, amqp_peer_publisher(ending->stage.peer), AMQP_CODE_NOT_FOUND, "NOT_FOUND - x");
+}
+
+static void provoke_cut(struct ending *ending)
+{
+    amqp_peer_cut(ending->stage.peer, amqp_peer_publisher(ending->stage.peer).connection, PEER_RST);
+}
+
+static void provoke_nonsense(struct ending *ending)
+{
+    amqp_peer_ack(ending->stage.peer, amqp_peer_publisher(ending->stage.peer), 77, true);
+}
+
+static const struct ending_case endings[] = {
+    {.outcome = CONEY_OK, .provoke = provoke_confirm},
+    {.outcome = CONEY_EINVAL, .writable = true, .provoke = provoke_confirm},
+    {.outcome = CONEY_EREFUSED, .provoke = provoke_nack},
+    {.outcome = CONEY_ERETURNED, .provoke = provoke_return},
+    {.outcome = CONEY_EREFUSED, .provoke = provoke_close},
+    {.outcome = CONEY_EUNKNOWN, .provoke = provoke_close, .no_resend = true},
+    {.outcome = CONEY_EUNKNOWN, .provoke = provoke_cut, .no_resend = true},
+    {.outcome = CONEY_EINVAL, .event = CONEY_EVENT_CHANNEL_CLOSED, .provoke = provoke_close},
+    {.outcome = CONEY_EINVAL, .event = CONEY_EVENT_RECOVERING, .provoke = provoke_close},
+    {.outcome = CONEY_EINVAL, .event = CONEY_EVENT_RECOVERED, .provoke = provoke_close},
+    {.outcome = CONEY_EINVAL, .event = CONEY_EVENT_DISCONNECTED, .provoke = provoke_cut},
+    {.outcome = CONEY_EINVAL, .event = CONEY_EVENT_RECOVERING, .provoke = provoke_cut},
+    {.outcome = CONEY_EINVAL, .event = CONEY_EVENT_CONNECTED, .provoke = provoke_cut},
+    {.outcome = CONEY_EINVAL, .event = CONEY_EVENT_RECOVERED, .provoke = provoke_cut},
+    {.outcome = CONEY_EINVAL, .event = CONEY_EVENT_DISCONNECTED, .provoke = provoke_nonsense},
+};
+
+static void end_inside(const struct ending_case *at, bool whole)
+{
+    struct ending ending = {.at = at, .whole = whole};
+    amqp_stage_set(&ending.stage);
+    ending.stage.options.on_event = end_at_event;
+    ending.stage.options.event_ctx = &ending;
+    amqp_stage_open(&ending.stage);
+    amqp_peer_confirm_by_hand(ending.stage.peer, true);
+    coney_amqp_publisher_options options = {.routing_key = "q",
+                                            .on_outcome = end_at_outcome,
+                                            .on_writable = end_when_writable,
+                                            .ctx = &ending,
+                                            .max_messages = 4,
+                                            .enqueue_timeout = CONEY_OFF,
+                                            .no_resend = at->no_resend};
+    coney_amqp_publisher *publisher = amqp_stage_publisher(&ending.stage, NULL, &options);
+    amqp_publish_numbered(publisher, 0, 4);
+    assert_int_equal(publish(publisher, "too many", 4), CONEY_EAGAIN);
+    amqp_peer_wait_messages(ending.stage.peer, 4);
+    amqp_peer_confirm_by_hand(ending.stage.peer, at->provoke == provoke_nack || at->provoke == provoke_return);
+    ending.publisher = publisher;
+    at->provoke(&ending);
+    if (at->provoke == provoke_return)
+        amqp_peer_confirm(ending.stage.peer, 4);
+    assert_int_equal(waited_call_wait(&ending.closing), CONEY_OK);
+    outcomes_are_each_once(&ending.outcomes, 0, 4);
+    amqp_stage_down(&ending.stage);
+    waited_call_free(&ending.closing);
+    outcomes_free(&ending.outcomes);
+}
+
+static void a_publisher_and_its_environment_may_be_closed_inside_any_callback(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        end_inside(&endings[i], false);
+        end_inside(&endings[i], true);
+    }
+}
+
 static void J08_a_handler_that_stands_still_holds_up_no_confirms_and_no_close(void **state)
 {
     (void)state;
@@ -591,6 +731,7 @@ int main(void)
         cmocka_unit_test(J06_after_a_cut_the_open_ones_come_again_in_order_and_are_counted_from_one),
         cmocka_unit_test(J06_a_channel_that_the_broker_closes_begins_its_count_anew),
         cmocka_unit_test(J07_after_the_end_a_publish_is_an_error_and_leaves_nothing_behind),
+        cmocka_unit_test(a_publisher_and_its_environment_may_be_closed_inside_any_callback),
         cmocka_unit_test(J08_a_handler_that_stands_still_holds_up_no_confirms_and_no_close),
         cmocka_unit_test(J09_a_handler_that_answers_nonsense_is_told_of_and_the_others_go_on),
         cmocka_unit_test(K05_what_is_published_into_a_link_that_the_broker_has_dropped_is_sent_again),

@@ -341,7 +341,8 @@ CONEY_API coney_status coney_amqp_publisher_flush(coney_amqp_publisher *publishe
  * wait for a broker that cannot be reached: once an attempt to find a place again has failed, what is in hand becomes CONEY_EUNKNOWN and the
  * close answers CONEY_ELOST (coney_amqp_publisher_flush waits). Wakes publishes that wait with CONEY_ECLOSED. The handle is closed whatever is
  * answered. call->value: how many messages had another outcome than CONEY_OK while it was closing. Clears *publisher; NULL there is harmless.
- * When it has returned no callback runs any more (from a callback: none after that one). */
+ * When it has ended no callback runs any
+ * more; from a callback it returns at once, and the outcomes that are due come after it. */
 CONEY_API coney_status coney_amqp_publisher_close(coney_amqp_publisher **publisher, coney_call *call);
 
 typedef struct coney_amqp_publisher_stats {

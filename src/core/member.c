@@ -205,6 +205,7 @@ static void wait_and_try(struct member *member, enum member_state was, coney_sta
         (void)backoff_next(&member->backoff); /* what was refused comes again: not at once */
     int64_t delay = backoff_next(&member->backoff);
     member->state = MEMBER_WAITING;
+    member->missed = !lost;
     coney_event event = {
         .type = lost ? CONEY_EVENT_RECOVERING : CONEY_EVENT_RECOVERY_FAILED,
         .status = status,

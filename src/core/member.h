@@ -52,6 +52,7 @@ struct member {
     enum member_state state;
     atomic_bool handle_closed; /* the user's handle is gone, or was not given out yet; any thread */
     bool opened;               /* was active once */
+    bool missed;               /* waiting: the last attempt failed, rather than that a place was lost */
     bool keep_trying;          /* a failed open, or what is_final speaks of, is tried again */
     struct op *opening;
     struct timer retry;

@@ -259,7 +259,7 @@ static void close_begin(struct op *op)
     sender->closing = op;
     if (member->state == MEMBER_DEAD || outbox_pending(&sender->outbox) == 0)
         sender_finish_close(sender);
-    else if (member->state == MEMBER_WAITING && member->backoff.attempts > 1)
+    else if (member->state == MEMBER_WAITING && member->missed)
         sender_failed(member);
 }
 
