@@ -29,12 +29,13 @@ void amqp_peer_answer(struct burrow *burrow, const struct burrow_rule *rule, str
                                           .text = coney_bytes_of(rule->raw, rule->raw_len),
                                           .failed_class = AMQP_CLASS_OF(record->method.id),
                                           .failed_method = AMQP_METHOD_OF(record->method.id)}};
-    struct connection *c = amqp_peer_connection_at(peer, record->connection);
     struct channel *channel = amqp_peer_channel_at(peer, record->connection, record->channel);
-    if (soft && channel != NULL)
+    if (soft && channel == NULL) /* it is channel.open that is refused */
+        channel = amqp_peer_channel_open(peer, record->connection, record->channel);
+    if (soft)
         channel->closing = true;
     else
-        c->closing = true;
+        amqp_peer_connection_at(peer, record->connection)->closing = true;
     amqp_peer_send(peer, record->connection, soft ? record->channel : 0, &close);
 }
 
