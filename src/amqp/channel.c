@@ -332,6 +332,7 @@ static void server_close(struct channel *channel, const struct amqp_close *close
     text_print(text, sizeof text, "%s closed channel %u: %s (code %u%s%s)", channel->conn->conn.name, (unsigned)channel->number,
                reason, (unsigned)close->code, failed != 0 ? ", at " : "", failed != 0 ? amqp_method_name(failed) : "");
     coney_status status = amqp_status_of_code(close->code);
+    channel->reason = reason;
     channel_lost(channel, status != CONEY_OK ? status : CONEY_EBROKER, close->code, text);
 }
 

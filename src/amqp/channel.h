@@ -55,6 +55,7 @@ struct channel {
     enum channel_state state;
     const struct channel_owner *owner; /* NULL: nobody is told of anything */
     void *ctx;
+    const char *reason; /* why the broker closes it, in its own words, while its requests are told; otherwise NULL */
     /* owner->content while whole messages go straight to it: the channel is open, and between two contents. */
     const char *(*direct)(void *ctx, struct block *block, const uint8_t *at, size_t len);
     struct list requests; /* in the order in which they were sent */

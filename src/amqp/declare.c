@@ -22,7 +22,7 @@ struct declaration {
     enum memory memory;
     coney_amqp_queue_info *info;            /* the user's, or NULL */
     const struct amqp_queue_declare_ok *ok; /* while it is given to that */
-    struct topology_call call;              /* waits for the topology */
+    struct topology_call call;              /* waits for the topology, or is known there as undoing */
     struct loan loan;
     bool lent; /* the loan has begun and is not over: it holds a reference */
 };
@@ -51,17 +51,18 @@ static void give_back(struct declaration *d, bool clean)
     if (!d->lent)
         return;
     d->lent = false;
+    list_remove(&d->call.waiting);
     loan_end(&d->loan, clean);
     op_unref(&d->op);
 }
 
 /* The answer -------------------------------------------------------------------------------------------------------- */
 
-static void end_refused(struct declaration *d, const char *node, coney_status status, uint16_t code, const char *text)
+static void end_refused(struct declaration *d, const struct refusal *refusal)
 {
     char why[TEXT_CAP];
-    refusal_explain(&d->record->method, d->record->name, node, status, node[0] != '\0' ? code : 0, text, why, sizeof why);
-    op_end(&d->op, status, code, 0, why);
+    refusal_explain(&d->record->method, d->record->name, refusal, why, sizeof why);
+    op_end(&d->op, refusal->status, refusal->code, 0, why);
 }
 
 static void remember(struct declaration *d, const struct amqp_method *answer)
@@ -118,7 +119,8 @@ static void answered(void *ctx, coney_status status, uint16_t code, const struct
         give_back(d, true);
         return;
     }
-    end_refused(d, d->loan.channel->conn->conn.name, status, code, text);
+    const struct channel *channel = d->loan.channel;
+    end_refused(d, &(struct refusal){status, code, channel->conn->conn.name, channel->reason, text});
     if (status == CONEY_ETIMEDOUT)
         give_back(d, false); /* otherwise `failed` follows */
 }
@@ -135,7 +137,7 @@ static void ready(struct loan *loan)
     if (frame_max != 0 && size > frame_max) {
         text_print(why, sizeof why, "the arguments are too large: the request takes %zu bytes, a frame holds %u (frame_max)",
                    size, (unsigned)frame_max);
-        end_refused(d, "", CONEY_ETOOBIG, 0, why);
+        end_refused(d, &(struct refusal){.status = CONEY_ETOOBIG, .text = why});
     } else if (!channel_request(loan->channel, &request, d->op.deadline, answered, d)) {
         op_end(&d->op, CONEY_ENOMEM, 0, 0, NULL);
     } else {
@@ -148,7 +150,7 @@ static void failed(struct loan *loan, coney_status status, uint16_t code, const 
 {
     struct declaration *d = of_loan(loan);
     if (!op_ended(&d->op))
-        end_refused(d, "", status, code, text);
+        end_refused(d, &(struct refusal){.status = status, .code = code, .text = text});
     give_back(d, false);
 }
 
@@ -160,6 +162,8 @@ static void borrow(struct declaration *d)
     d->lent = true;
     d->loan.ready = ready;
     d->loan.failed = failed;
+    if (d->call.undoes != NULL)
+        topology_undoes(d->amqp, &d->call);
     loan_start(&d->loan, d->amqp, purpose, conn);
 }
 
@@ -204,6 +208,7 @@ static coney_status run(coney_amqp *rabbit, const struct amqp_method *method, co
     d->memory = memory;
     d->info = info;
     d->call.go_on = go_on;
+    d->call.undoes = memory == UNDO ? &record->method : NULL;
     list_init(&d->call.waiting);
     return op_run(&d->op, call, rabbit->env.settings.call_deadline);
 }

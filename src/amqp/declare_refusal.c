@@ -69,14 +69,11 @@ static void print_deed(const struct amqp_method *method, const char *name, char 
     }
 }
 
-/* A broker's reason is "NOT_FOUND - its words"; it stands in the channel's sentence, before the code. */
-static void print_words(const char *text, char *out, size_t cap)
+/* A broker's reason is "NOT_FOUND - its words". */
+static const char *words_of(const char *reason)
 {
-    const char *dash = strstr(text, " - ");
-    text_print(out, cap, "%s", dash != NULL ? dash + 3 : text);
-    char *code = strstr(out, " (code ");
-    if (dash != NULL && code != NULL)
-        *code = '\0';
+    size_t name = strspn(reason, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_");
+    return name > 0 && strncmp(reason + name, " - ", 3) == 0 ? reason + name + 3 : reason;
 }
 
 static bool is_declaration(uint32_t id)
@@ -84,25 +81,25 @@ static bool is_declaration(uint32_t id)
     return id == AMQP_QUEUE_DECLARE || id == AMQP_EXCHANGE_DECLARE;
 }
 
-void refusal_explain(const struct amqp_method *method, const char *name, const char *node, coney_status status, uint16_t code,
-                     const char *text, char *out, size_t cap)
+void refusal_explain(const struct amqp_method *method, const char *name, const struct refusal *refusal, char *out, size_t cap)
 {
     char deed[600];
-    char words[300];
     print_deed(method, name, deed, sizeof deed);
-    if (code == 0) {
-        text_print(out, cap, "cannot %s: %s", deed, text);
+    if (refusal->reason == NULL) {
+        text_print(out, cap, "cannot %s: %s", deed, refusal->text);
         return;
     }
-    print_words(text, words, sizeof words);
+    const char *words = words_of(refusal->reason);
+    const char *node = refusal->node;
+    unsigned code = refusal->code;
+    coney_status status = refusal->status;
     const char *thing = deed + strlen("declare ");
     const char *advice = advice_for(method->id, status);
     if (is_declaration(method->id) && strncmp(words, "inequivalent arg", 16) == 0)
         text_print(out, cap, "%s exists with other arguments on %s: %s (%u): declare it as it is, or delete it", thing, node,
-                   words, (unsigned)code);
+                   words, code);
     else if (is_declaration(method->id) && status == CONEY_ENOTFOUND)
-        text_print(out, cap, "%s does not exist on %s: %s (%u): %s", thing, node, words, (unsigned)code, advice);
+        text_print(out, cap, "%s does not exist on %s: %s (%u): %s", thing, node, words, code, advice);
     else
-        text_print(out, cap, "cannot %s on %s: %s (%u)%s%s", deed, node, words, (unsigned)code, advice[0] != '\0' ? ": " : "",
-                   advice);
+        text_print(out, cap, "cannot %s on %s: %s (%u)%s%s", deed, node, words, code, advice[0] != '\0' ? ": " : "", advice);
 }

@@ -4,9 +4,16 @@
 
 #include "proto/amqp091/codec.h"
 
-/* `method` as a record holds it (its strings are terminated), `name` what a queue is called that it is about, `node` who refused it, the rest as
- * channel_answer_fn has it. */
-void refusal_explain(const struct amqp_method *method, const char *name, const char *node, coney_status status, uint16_t code,
-                     const char *text, char *out, size_t cap);
+/* What an answer that is none says (channel_answer_fn). */
+struct refusal {
+    coney_status status;
+    uint16_t code;
+    const char *node;   /* who refused it */
+    const char *reason; /* struct channel's; NULL: it was no close of the channel, `text` says what it was */
+    const char *text;
+};
+
+/* `method` as a record holds it (its strings are terminated), `name` what a queue is called that it is about. */
+void refusal_explain(const struct amqp_method *method, const char *name, const struct refusal *refusal, char *out, size_t cap);
 
 #endif

@@ -266,61 +266,53 @@ void record_keep(struct topology *topology, struct record *record)
         record_forget(before);
 }
 
-/* Forgets what `is_meant` says yes to. */
-static void forget_all(struct list *list, bool (*is_meant)(const struct record *record, const struct amqp_method *method),
-                       const struct amqp_method *method)
+static bool is_deleted_exchange(const struct record *record, coney_bytes exchange)
+{
+    if (record->method.id == AMQP_EXCHANGE_DECLARE)
+        return bytes_equal(record_subject(&record->method), exchange);
+    if (!record_is_binding(record))
+        return false;
+    coney_bytes source = string_of(&record->method, form_of(&record->method), 1);
+    return bytes_equal(source, exchange) ||
+           (record->method.id == AMQP_EXCHANGE_BIND && bytes_equal(record_subject(&record->method), exchange));
+}
+
+static bool is_deleted_queue(const struct record *record, coney_bytes queue)
+{
+    if (record->method.id == AMQP_QUEUE_DECLARE)
+        return bytes_equal(coney_bytes_str(record->name), queue);
+    return record->method.id == AMQP_QUEUE_BIND && bytes_equal(record->method.queue_bind.queue, queue);
+}
+
+bool record_goes_with(const struct record *record, const struct amqp_method *undo)
+{
+    switch (undo->id) {
+    case AMQP_EXCHANGE_DELETE:
+        return is_deleted_exchange(record, undo->exchange_delete.exchange);
+    case AMQP_QUEUE_DELETE:
+        return is_deleted_queue(record, undo->queue_delete.queue);
+    case AMQP_EXCHANGE_UNBIND:
+        return record->method.id == AMQP_EXCHANGE_BIND && same_binding(&record->method, undo);
+    default:
+        return record->method.id == AMQP_QUEUE_BIND && same_binding(&record->method, undo);
+    }
+}
+
+static void forget_all(struct list *list, const struct amqp_method *undo)
 {
     struct list *next;
     for (struct list *item = list->next; item != list; item = next) {
         next = item->next;
-        if (is_meant(of_topology(item), method))
+        if (record_goes_with(of_topology(item), undo))
             record_forget(of_topology(item));
     }
 }
 
-static bool is_deleted_exchange(const struct record *record, const struct amqp_method *method)
+void record_undo(struct topology *topology, const struct amqp_method *undo)
 {
-    return bytes_equal(record_subject(&record->method), method->exchange_delete.exchange);
-}
-
-static bool goes_with_exchange(const struct record *record, const struct amqp_method *method)
-{
-    coney_bytes source = string_of(&record->method, form_of(&record->method), 1);
-    return bytes_equal(source, method->exchange_delete.exchange) ||
-           (record->method.id == AMQP_EXCHANGE_BIND && is_deleted_exchange(record, method));
-}
-
-static bool is_deleted_queue(const struct record *record, const struct amqp_method *method)
-{
-    return bytes_equal(coney_bytes_str(record->name), method->queue_delete.queue);
-}
-
-static bool goes_with_queue(const struct record *record, const struct amqp_method *method)
-{
-    return record->method.id == AMQP_QUEUE_BIND && bytes_equal(record->method.queue_bind.queue, method->queue_delete.queue);
-}
-
-static bool is_unbound(const struct record *record, const struct amqp_method *method)
-{
-    bool to_exchange = method->id == AMQP_EXCHANGE_UNBIND;
-    return (record->method.id == AMQP_EXCHANGE_BIND) == to_exchange && same_binding(&record->method, method);
-}
-
-void record_undo(struct topology *topology, const struct amqp_method *method)
-{
-    switch (method->id) {
-    case AMQP_EXCHANGE_DELETE:
-        forget_all(&topology->exchanges, is_deleted_exchange, method);
-        forget_all(&topology->bindings, goes_with_exchange, method);
-        break;
-    case AMQP_QUEUE_DELETE:
-        forget_all(&topology->queues, is_deleted_queue, method);
-        forget_all(&topology->bindings, goes_with_queue, method);
-        break;
-    default:
-        forget_all(&topology->bindings, is_unbound, method);
-        break;
-    }
+    forget_all(&topology->exchanges, undo);
+    forget_all(&topology->queues, undo);
+    forget_all(&topology->bindings, undo);
 }
 
 /* What is sent ------------------------------------------------------------------------------------------------------- */

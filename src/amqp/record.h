@@ -48,8 +48,11 @@ void record_keep(struct topology *topology, struct record *record);
 /* Takes it out of the topology and lets go of its connection; frees it, at once or when its request is not under way any more. */
 void record_forget(struct record *record);
 
-/* The broker has done what the method says: a deletion or unbinding. Forgets what it is about, and what went with that. */
-void record_undo(struct topology *topology, const struct amqp_method *method);
+/* Whether a deletion or unbinding is about the record, or about what it goes with: a binding with its ends. */
+bool record_goes_with(const struct record *record, const struct amqp_method *undo);
+
+/* The broker has done what the method says: forgets all that goes with it. */
+void record_undo(struct topology *topology, const struct amqp_method *undo);
 
 /* NULL: there is none of this name; the name is the one that coney knows the queue by. */
 struct record *record_queue(const struct topology *topology, coney_bytes name);

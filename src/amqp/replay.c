@@ -1,7 +1,6 @@
 /* replay.c: see replay.h. */
 #include "amqp/replay.h"
 
-#include "amqp/declare_refusal.h"
 #include "amqp/loan.h"
 #include "base/text.h"
 #include "base/time.h"
@@ -22,9 +21,9 @@ struct track {
     enum { OVER, STARTED, READY, DEAD } state; /* of the loan; DEAD: there is no connection for it */
     struct list sent;
     struct record *culprit; /* the first that got no answer: the channel is going, or stands still behind it */
-    coney_status status;    /* why */
-    uint16_t code;
+    struct refusal why;     /* its text and reason are the copies below */
     char text[TEXT_CAP];
+    char reason[AMQP_SHORT_MAX + 1];
     struct timer stuck; /* its deadline has passed: the channel is given up, outside of the channel's own callback */
 };
 
@@ -62,29 +61,26 @@ static void needs_another(struct replay *replay)
 
 /* Failures ---------------------------------------------------------------------------------------------------------- */
 
-void replay_item_failed(struct coney_amqp *amqp, const struct record *record, const char *node, coney_status status,
-                        uint16_t code, const char *text, int64_t delay)
+void replay_item_failed(struct coney_amqp *amqp, const struct record *record, const struct refusal *refusal, int64_t delay)
 {
     char why[TEXT_CAP];
     char next[64] = "not tried again";
-    refusal_explain(&record->method, record->name, node, status, code, text, why, sizeof why);
+    refusal_explain(&record->method, record->name, refusal, why, sizeof why);
     if (delay != CONEY_OFF)
         text_print(next, sizeof next, "next attempt in %lld ms", (long long)(delay / CONEY_MILLISECOND));
     coney_event event = {.type = CONEY_EVENT_TOPOLOGY_FAILED,
-                         .status = status,
-                         .code = code,
+                         .status = refusal->status,
+                         .code = refusal->code,
                          .delay = delay == CONEY_OFF ? 0 : delay,
-                         .node = node,
+                         .node = refusal->node,
                          .name = record->name};
     env_event(&amqp->env, &event, "not declared again after the connection was lost: %s (%s)", why, next);
 }
 
-static void blame(struct track *track, const struct record *record, coney_status status, uint16_t code, const char *text)
+static void blame(struct replay *replay, const struct record *record, const struct refusal *refusal)
 {
-    struct replay *replay = track->replay;
     needs_another(replay);
-    replay_item_failed(replay->amqp, record, track->conn != NULL ? track->conn->conn.name : "", status, code, text,
-                       replay->delay);
+    replay_item_failed(replay->amqp, record, refusal, replay->delay);
 }
 
 /* Tracks ------------------------------------------------------------------------------------------------------------ */
@@ -161,11 +157,11 @@ static void renew(struct track *track)
     track->state = OVER;
     bool known = culprit != NULL && !is_forgotten(culprit);
     send_again(track);
-    if (known && !found_missing(culprit, track->code)) {
+    if (known && !found_missing(culprit, track->why.code)) {
         list_remove(&culprit->in_replay);
-        if (record_is_binding(culprit) && track->code == AMQP_CODE_NOT_FOUND)
+        if (record_is_binding(culprit) && track->why.code == AMQP_CODE_NOT_FOUND)
             seek_ends(replay, culprit);
-        blame(track, culprit, track->status, track->code, track->text);
+        blame(replay, culprit, &track->why);
     }
     go_on(replay);
 }
@@ -301,7 +297,10 @@ static void send(struct track *track, struct record *record)
     list_remove(&record->in_replay);
     record->missing = false;
     if (!channel_request(track->loan.channel, &method, deadline, answered, record)) {
-        blame(track, record, CONEY_ENOMEM, 0, coney_status_text(CONEY_ENOMEM));
+        blame(replay, record,
+              &(struct refusal){.status = CONEY_ENOMEM,
+                                .node = track->conn->conn.name,
+                                .text = "memory is out, or the request does not fit a frame of this connection"});
         return;
     }
     record->track = track;
@@ -324,6 +323,18 @@ static void settle(struct replay *replay, struct record *record, const struct am
               record->now, record->name);
 }
 
+static void take_refusal(struct track *track, coney_status status, uint16_t code, const char *text)
+{
+    const char *reason = track->loan.channel->reason;
+    track->why = (struct refusal){.status = status,
+                                  .code = code,
+                                  .node = track->conn->conn.name,
+                                  .reason = reason != NULL ? track->reason : NULL,
+                                  .text = track->text};
+    text_print(track->text, sizeof track->text, "%s", text);
+    text_print(track->reason, sizeof track->reason, "%s", reason != NULL ? reason : "");
+}
+
 static void answered(void *ctx, coney_status status, uint16_t code, const struct amqp_method *answer,
                      const struct channel_content *content, const char *text)
 {
@@ -335,9 +346,7 @@ static void answered(void *ctx, coney_status status, uint16_t code, const struct
         if (track->culprit != NULL)
             return;
         track->culprit = record;
-        track->status = status;
-        track->code = code;
-        text_print(track->text, sizeof track->text, "%s", text);
+        take_refusal(track, status, code, text);
         if (status == CONEY_ETIMEDOUT)
             loop_timer_set(replay->amqp->env.loop, &track->stuck, time_now());
         return;
@@ -390,7 +399,8 @@ static void go_on(struct replay *replay)
         struct record *record = of_replay(replay->due.next);
         if (replay->in_flight > 0 && (kind_of(record) != replay->kind || replay->in_flight >= WINDOW))
             return;
-        bool possible = !misses_an_end(&replay->amqp->topology, record);
+        const struct topology *topology = &replay->amqp->topology;
+        bool possible = !misses_an_end(topology, record) && !topology_is_undone(topology, record);
         struct track *track = possible ? track_for(replay, record) : NULL;
         if (track == NULL || track->state == DEAD) {
             needs_another(replay);

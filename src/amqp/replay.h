@@ -7,6 +7,7 @@
 #ifndef CONEY_AMQP_REPLAY_H
 #define CONEY_AMQP_REPLAY_H
 
+#include "amqp/declare_refusal.h"
 #include "amqp/record.h"
 
 /* Begins one; there is none under way. Ends in topology_replayed, at once when nothing is due. False: memory is out. */
@@ -19,7 +20,6 @@ void replay_stop(struct coney_amqp *amqp);
 struct record *replay_item_on(const struct coney_amqp *amqp, const struct amqp_conn *conn);
 
 /* Tells the user that an item could not be declared again, and when the next attempt is: `delay` nanoseconds, CONEY_OFF = never. */
-void replay_item_failed(struct coney_amqp *amqp, const struct record *record, const char *node, coney_status status,
-                        uint16_t code, const char *text, int64_t delay);
+void replay_item_failed(struct coney_amqp *amqp, const struct record *record, const struct refusal *refusal, int64_t delay);
 
 #endif

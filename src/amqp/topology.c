@@ -159,7 +159,9 @@ static void spare_culprit(struct coney_amqp *amqp, struct record *culprit, const
     if (culprit == NULL || conn->close_code == 0 || conn->close_code == AMQP_CODE_CONNECTION_FORCED)
         return;
     culprit->due = false;
-    replay_item_failed(amqp, culprit, conn->name, CONEY_EBROKER, (uint16_t)conn->close_code, conn->close_text, CONEY_OFF);
+    const struct refusal refusal = {
+        .status = CONEY_EBROKER, .code = (uint16_t)conn->close_code, .node = conn->name, .text = conn->close_text};
+    replay_item_failed(amqp, culprit, &refusal, CONEY_OFF);
 }
 
 static bool is_known(const struct topology *topology)
@@ -206,6 +208,7 @@ void topology_init(struct coney_amqp *amqp)
     list_init(&topology->bindings);
     list_init(&topology->waiting);
     list_init(&topology->calls);
+    list_init(&topology->undoing);
 }
 
 static void free_all(struct list *records)
@@ -243,12 +246,43 @@ bool topology_is_ready(struct coney_amqp *amqp, struct member *member)
     return false;
 }
 
+static bool any_on_its_way(const struct list *records, const struct amqp_method *undo)
+{
+    for (const struct list *item = records->next; item != records; item = item->next) {
+        const struct record *record = container_of(item, const struct record, in_topology);
+        if (record->track != NULL && record_goes_with(record, undo))
+            return true;
+    }
+    return false;
+}
+
+/* What a call would take back is being declared again: which of the two would come second is the broker's choice. */
+static bool is_too_early(const struct topology *topology, const struct topology_call *call)
+{
+    return topology->replay != NULL && call->undoes != NULL &&
+           (any_on_its_way(&topology->exchanges, call->undoes) || any_on_its_way(&topology->queues, call->undoes) ||
+            any_on_its_way(&topology->bindings, call->undoes));
+}
+
 bool topology_is_ready_for(struct coney_amqp *amqp, struct topology_call *call)
 {
-    if (!must_wait(amqp))
+    if (!must_wait(amqp) && !is_too_early(&amqp->topology, call))
         return true;
     list_append(&amqp->topology.calls, &call->waiting);
     start(amqp);
+    return false;
+}
+
+void topology_undoes(struct coney_amqp *amqp, struct topology_call *call)
+{
+    list_append(&amqp->topology.undoing, &call->waiting);
+}
+
+bool topology_is_undone(const struct topology *topology, const struct record *record)
+{
+    for (const struct list *item = topology->undoing.next; item != &topology->undoing; item = item->next)
+        if (record_goes_with(record, container_of(item, const struct topology_call, waiting)->undoes))
+            return true;
     return false;
 }
 

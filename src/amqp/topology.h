@@ -17,14 +17,17 @@
 
 struct coney_amqp;
 struct amqp_conn;
+struct amqp_method;
 struct member;
+struct record;
 
 struct topology {
     struct list exchanges; /* records, in the order of their declaration */
     struct list queues;
     struct list bindings;
     struct list waiting;   /* members (struct place.waiting) that wait for it */
-    struct list calls;     /* struct topology_call */
+    struct list calls;     /* struct topology_call, that wait for it, too */
+    struct list undoing;   /* struct topology_call: deletions and unbindings without an answer */
     bool stale;            /* a connection was lost since the last time it was declared */
     bool unsure;           /* … and what goes with its last user has not been looked at a second time */
     struct replay *replay; /* under way */
@@ -34,10 +37,11 @@ struct topology {
     int64_t replayed_at; /* when the last one ended */
 };
 
-/* A call that waits until the topology is as it should be: what it needs may not be back yet. */
+/* A call that waits until the topology is as it should be: what it needs may not be back yet, or is just on its way back while the call takes it away. */
 struct topology_call {
     struct list waiting;
     void (*go_on)(struct topology_call *call);
+    const struct amqp_method *undoes; /* a deletion or unbinding; NULL: it takes nothing back */
 };
 
 void topology_init(struct coney_amqp *amqp);
@@ -54,11 +58,17 @@ bool topology_is_ready(struct coney_amqp *amqp, struct member *member);
 /* The same for a call, which may take itself out of the list. */
 bool topology_is_ready_for(struct coney_amqp *amqp, struct topology_call *call);
 
+/* The call takes something back and goes out now: until it has left the list again, as above, that is not declared again. */
+void topology_undoes(struct coney_amqp *amqp, struct topology_call *call);
+
 /* What a queue is called now; `name` itself when there is no record of it. Valid until the loop goes on. */
 const char *topology_queue_name(const struct coney_amqp *amqp, const char *name);
 
 /* The connection on which an exclusive queue lives; NULL for any other queue. */
 struct amqp_conn *topology_queue_conn(const struct coney_amqp *amqp, const char *name);
+
+/* From the replay: whether a call is taking the record back. */
+bool topology_is_undone(const struct topology *topology, const struct record *record);
 
 /* From the replay: whoever waits need not wait any longer, it is as good as it gets for now. */
 void topology_let_go(struct coney_amqp *amqp);
