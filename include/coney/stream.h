@@ -256,8 +256,8 @@ CONEY_API coney_status coney_stream_producer_flush(coney_stream_producer *produc
  * wait for a broker that cannot be reached: once an attempt to find a place again has failed, what is in hand becomes CONEY_EUNKNOWN and the
  * close answers CONEY_ELOST (coney_stream_producer_flush waits). Wakes senders with CONEY_ECLOSED. The handle is closed whatever is answered.
  * call->value: how many messages became CONEY_EUNKNOWN or were refused while it was closing.
- * Clears *producer; NULL there is harmless. When it has ended no callback runs any
- * more; from a callback it returns at once, and the outcomes that are due come after it. */
+ * Clears *producer; NULL there is harmless. When it has ended no callback runs any more; from a callback it returns
+ * at once, and the outcomes that are due come after it. */
 CONEY_API coney_status coney_stream_producer_close(coney_stream_producer **producer, coney_call *call);
 
 typedef struct coney_stream_producer_stats {

@@ -299,6 +299,8 @@ coney_status coney_amqp_tx_publish_sized(coney_amqp_tx *tx, const coney_amqp_mes
 
 coney_status coney_amqp_tx_commit(coney_amqp_tx **tx, coney_call *call)
 {
+    if (op_check(call) != CONEY_OK)
+        return CONEY_EINVAL; /* the scope stays open, to be rolled back at the latest with the environment */
     if (tx != NULL && *tx != NULL)
         atomic_store(&(*tx)->commit, true);
     return member_close_handle((void **)tx, call);
