@@ -241,6 +241,8 @@ static void an_exclusive_queue_declared_twice_holds_its_connection_once(void **s
     }
     assert_int_equal(home.pins, 2);
     assert_int_equal(length(&topology.queues), 1);
+    forget_list(&topology.queues);
+    assert_int_equal(home.pins, 1);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
