@@ -238,6 +238,36 @@ static void shelf_wait(struct shelf *shelf, size_t count)
     assert_true(shelf->count >= count);
 }
 
+static void a_close_gives_back_what_is_kept_and_what_no_handler_had_in_one_frame(void **state)
+{
+    (void)state;
+    struct shelf shelf = {0};
+    struct bench bench = {.parcels = {.decide = shelve, .decide_ctx = &shelf}};
+    amqp_stage_up(&bench.stage);
+    coney_amqp_consumer_options options = {.prefetch = CONEY_OFF};
+    bench.consumer = amqp_stage_consumer(&bench.stage, "q", &bench.parcels, &options);
+    amqp_peer_deliver(bench.stage.peer, "q", 0, 2);
+    shelf_wait(&shelf, 2);
+    assert_int_equal(coney_kept_settle(&shelf.kept[1], CONEY_ACK), CONEY_OK);
+    coney_amqp_consumer_pause(bench.consumer);
+    amqp_peer_hold(bench.stage.peer, AMQP_BASIC_CANCEL, 1);
+    amqp_peer_deliver(bench.stage.peer, "q", 2, 300);
+    struct waited_call closing = {0};
+    assert_int_equal(coney_amqp_consumer_close(&bench.consumer, waited_call_of(&closing, 0)), CONEY_OK);
+    amqp_peer_wait_count(bench.stage.peer, AMQP_BASIC_CANCEL, 1);
+    amqp_peer_release(bench.stage.peer, AMQP_BASIC_CANCEL);
+    assert_int_equal(waited_call_wait(&closing), CONEY_OK);
+    assert_int_equal(closing.answer.value, 1);
+    amqp_peer_wait_count(bench.stage.peer, AMQP_CHANNEL_CLOSE, 1);
+    assert_int_equal(amqp_peer_count(bench.stage.peer, AMQP_BASIC_NACK), 1);
+    assert_int_equal(amqp_peer_deliveries(bench.stage.peer, AMQP_PEER_REQUEUED), 301);
+    assert_int_equal(amqp_peer_deliveries(bench.stage.peer, AMQP_PEER_ACKED), 1);
+    assert_int_equal(coney_kept_settle(&shelf.kept[0], CONEY_ACK), CONEY_ECLOSED);
+    waited_call_free(&closing);
+    bench_down(&bench);
+    monitor_free(&shelf.monitor);
+}
+
 static void I03_every_settlement_names_a_tag_that_is_out_whatever_the_order(void **state)
 {
     (void)state;
@@ -408,6 +438,7 @@ int main(void)
         cmocka_unit_test(I03_every_settlement_names_a_tag_that_is_out_whatever_the_order),
         cmocka_unit_test(I06_a_message_that_was_held_too_long_is_stale_and_the_consumer_is_back_with_advice),
         cmocka_unit_test(a_cancel_by_the_broker_is_an_event_and_the_consumer_comes_back),
+        cmocka_unit_test(a_close_gives_back_what_is_kept_and_what_no_handler_had_in_one_frame),
         cmocka_unit_test(a_consumer_on_a_channel_that_was_used_before_settles_by_the_tags_of_that_channel),
         cmocka_unit_test(a_full_consumer_keeps_no_other_call_of_its_connection_waiting),
         cmocka_unit_test(acks_in_order_go_out_in_runs),

@@ -124,7 +124,8 @@ void amqp_consumer_task(struct receiver *receiver);
 /* consumer_settle.c, on the loop: writes what is due. Harmless without a place. */
 void amqp_consumer_flush(struct coney_amqp_consumer *consumer);
 
-/* consumer_settle.c, on the loop: all that is in hand goes back: what waits for a retry, and what no handler had. Nothing of the lane runs. */
+/* consumer_settle.c, on the loop: what is due is written, and all that is in hand goes back: what waits for a retry, what is kept, what no handler had.
+ * Nothing of the lane runs. */
 void amqp_consumer_give_back(struct coney_amqp_consumer *consumer);
 
 /* consumer_settle.c, on the loop: the handler may be slow: what it has done is written from time to time. */

@@ -193,8 +193,7 @@ static void requeue_due(struct coney_amqp_consumer *consumer, int64_t now)
 void amqp_consumer_give_back(struct coney_amqp_consumer *consumer)
 {
     requeue_due(consumer, INT64_MAX);
-    amqp_consumer_flush(consumer);
-    tell(consumer, ledger_take_unhandled);
+    tell(consumer, ledger_take_rest);
 }
 
 /* Timers and what else the lane leaves for the loop to do --------------------------------------------------------------- */

@@ -182,18 +182,18 @@ size_t ledger_take(struct ledger *l, struct ledger_step *steps, size_t cap)
     return 1;
 }
 
-size_t ledger_take_unhandled(struct ledger *l, struct ledger_step *steps, size_t cap)
+size_t ledger_take_rest(struct ledger *l, struct ledger_step *steps, size_t cap)
 {
-    size_t count = 0;
-    if (l->marked == 0 && l->base == l->passed && l->passed < l->end) {
-        steps[count++] = step_of(l, l->end - 1, LEDGER_RETURN, l->end - l->base > 1);
-        leave_up_to(l, l->end);
-    }
-    for (; l->passed < l->end && count < cap; l->passed++) {
-        if (state_of(l, l->passed) != LEDGER_NONE)
-            continue;
-        steps[count++] = step_of(l, l->passed, LEDGER_RETURN, false);
-        set_mark(l, l->passed, LEDGER_TOLD);
-    }
+    size_t count = ledger_take(l, steps, cap);
+    if (count > 0)
+        return count;
+    uint64_t last = l->end;
+    while (last > l->base && state_of(l, last - 1) == LEDGER_TOLD)
+        last--;
+    if (last > l->base)
+        steps[count++] = step_of(l, last - 1, LEDGER_RETURN, last - l->base > 1);
+    for (uint64_t at = l->base; l->marked > 0 && at < l->end; at++)
+        set_mark(l, at, LEDGER_NONE);
+    leave_up_to(l, l->end);
     return count;
 }

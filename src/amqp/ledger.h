@@ -5,7 +5,7 @@
  * in a ring: held (to be settled later), or settled out of order.
  *
  * What is told is exact. A multiple ack names a tag that is outstanding itself and covers only what was acked, or was rejected by an earlier step. What
- * was settled behind a delivery that is open is told singly.
+ * was settled behind a delivery that is open is told singly. The last step of a channel gives back all that is open.
  * Memory: one ring, grown by ledger_receive, freed by ledger_free. Not thread-safe by itself.
  */
 #ifndef CONEY_AMQP_LEDGER_H
@@ -71,8 +71,9 @@ bool ledger_settle(struct ledger *ledger, uint64_t number, enum ledger_mark mark
 /* The next steps to be told, at most `cap`, which is 2 or more; 0: there are none. They must be written in this order, before those of the next call. */
 size_t ledger_take(struct ledger *ledger, struct ledger_step *steps, size_t cap);
 
-/* The same for what the handler has not passed: all of it goes back. ledger_take has given 0 before, and nothing else is settled meanwhile. */
-size_t ledger_take_unhandled(struct ledger *ledger, struct ledger_step *steps, size_t cap);
+/* The same at the end of the channel's use: when ledger_take has nothing more, all that is open goes back, held or not passed, in one step. Nothing
+ * can be settled afterwards. */
+size_t ledger_take_rest(struct ledger *ledger, struct ledger_step *steps, size_t cap);
 
 /* Whether ledger_take has something; O(1). */
 static inline bool ledger_has_news(const struct ledger *ledger)
