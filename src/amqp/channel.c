@@ -338,6 +338,9 @@ static void server_close(struct channel *channel, const struct amqp_close *close
 
 static void opened(struct channel *channel)
 {
+    struct request *limit = answered_by(channel, AMQP_CHANNEL_OPEN_OK);
+    if (limit != NULL)
+        free_request(limit);
     set_state(channel, CHANNEL_OPEN);
     if (channel->owner != NULL)
         channel->owner->opened(channel->ctx);

@@ -65,7 +65,8 @@ struct channel {
 };
 
 /* Opens a channel on a connection that is ready. `opened` or `closed` comes later, never from inside. NULL: no number is free, or memory is
- * out. Methods may be sent before it is open (they go out behind channel.open) by whoever does not mind what happens to them. */
+ * out. Methods may be sent before it is open (they go out behind channel.open) by whoever does not mind what happens to them. Who will not wait for
+ * ever sets a limit by channel_expect with AMQP_CHANNEL_OPEN; its answer comes at the deadline or with `closed`, not with `opened`. */
 struct channel *channel_open(struct amqp_conn *conn, const struct channel_owner *owner, void *ctx);
 
 /* Closes it in order, or without a word when the connection is gone: *channel becomes NULL, no callback of its owner's comes any more, its requests

@@ -4,6 +4,8 @@
  */
 #include "amqp/loan.h"
 
+#include "base/time.h"
+
 static void opened(void *ctx)
 {
     struct loan *loan = ctx;
@@ -50,13 +52,36 @@ static void closed(void *ctx, coney_status status, uint16_t code, const char *te
 
 static const struct channel_owner loan_owner = {.opened = opened, .content = content, .method = method, .closed = closed};
 
+/* What else ends it is told by `closed`. */
+static void not_opened(void *ctx, coney_status status, uint16_t code, const struct amqp_method *answer,
+                       const struct channel_content *content_of_answer, const char *text)
+{
+    struct loan *loan = ctx;
+    (void)answer;
+    (void)content_of_answer;
+    if (status != CONEY_ETIMEDOUT)
+        return;
+    channel_close(&loan->channel);
+    fail(loan, status, code, text);
+}
+
+/* The channel on its way for the loan, or NULL. */
+static struct channel *open_channel(struct loan *loan, struct amqp_conn *conn)
+{
+    struct channel *channel = channel_open(conn, &loan_owner, loan);
+    if (channel != NULL && loan->patience > 0 &&
+        !channel_expect(channel, AMQP_CHANNEL_OPEN, time_after(time_now(), loan->patience), not_opened, loan))
+        channel_close(&channel);
+    return channel;
+}
+
 /* Onto this connection. True: its channel is open already. Without a channel the loan has none on this connection. */
 static bool take_channel(struct loan *loan, struct amqp_conn *conn)
 {
     loan->channel = channel_reuse(conn, &loan_owner, loan);
     bool open = loan->channel != NULL;
     if (!open)
-        loan->channel = channel_open(conn, &loan_owner, loan);
+        loan->channel = open_channel(loan, conn);
     if (loan->channel == NULL)
         return false;
     conn_ref(&conn->conn);

@@ -14,7 +14,8 @@ struct loan {
     struct channel *channel; /* once it is ready */
     struct amqp_conn *conn;  /* pinned, a reference; NULL: none yet */
     bool is_bound;           /* to a certain connection */
-    struct list waiting;     /* in the environment's: for a connection, or to be told that the channel is ready */
+    int64_t patience; /* nanoseconds for its channel to be opened, once there is a connection; 0: no limit of the loan's own */
+    struct list waiting; /* in the environment's: for a connection, or to be told that the channel is ready */
 
     /* loan->channel is open. Never from inside loan_start. */
     void (*ready)(struct loan *loan);

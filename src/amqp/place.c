@@ -2,6 +2,7 @@
 #include "amqp/place.h"
 
 #include "base/text.h"
+#include "base/time.h"
 
 void place_init(struct place *place)
 {
@@ -35,8 +36,19 @@ void place_go_on(struct member *member)
                       "the connection on which the exclusive queue lives is ending, or has no channel left", false);
 }
 
+/* What else ends it is told by `closed`. */
+static void not_opened(void *ctx, coney_status status, uint16_t code, const struct amqp_method *answer,
+                       const struct channel_content *content, const char *text)
+{
+    (void)answer;
+    (void)content;
+    if (status == CONEY_ETIMEDOUT)
+        member_failed(ctx, status, code, text, true);
+}
+
 void place_declare(struct member *member)
 {
+    int64_t limit = time_after(time_now(), member->env->settings.call_deadline);
     struct amqp_conn *conn = amqp_conn_of(member->conn);
     struct place *place = place_of(member);
     const struct place_kind *kind = place_kind_of(member);
@@ -46,7 +58,7 @@ void place_declare(struct member *member)
         return;
     }
     place->channel = channel_open(conn, kind->owner, member);
-    if (place->channel == NULL)
+    if (place->channel == NULL || !channel_expect(place->channel, AMQP_CHANNEL_OPEN, limit, not_opened, member))
         member_failed(member, CONEY_ENOMEM, 0, coney_status_text(CONEY_ENOMEM), false);
 }
 

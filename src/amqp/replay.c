@@ -10,7 +10,7 @@
 /* Requests under way at a time: an item that fails costs as many others a second way. */
 #define WINDOW 64
 
-#define ITEM_DEADLINE (10 * CONEY_SECOND) /* where calls have none */
+#define STEP_DEADLINE (10 * CONEY_SECOND) /* where calls have none */
 
 struct track {
     struct list in_replay;
@@ -238,6 +238,13 @@ static void track_failed(struct loan *loan, coney_status status, uint16_t code, 
         close_track(track);
 }
 
+/* For each of its steps. */
+static int64_t patience(const struct replay *replay)
+{
+    int64_t deadline = replay->amqp->env.settings.call_deadline;
+    return deadline > 0 ? deadline : STEP_DEADLINE;
+}
+
 static void start(struct track *track)
 {
     if (track->state != OVER)
@@ -255,6 +262,7 @@ static struct track *open_track(struct replay *replay, enum purpose purpose, str
     track->purpose = purpose;
     track->loan.ready = track_ready;
     track->loan.failed = track_failed;
+    track->loan.patience = patience(replay);
     track->stuck.fire = run_stuck;
     list_init(&track->sent);
     list_append(&replay->tracks, &track->in_replay);
@@ -292,8 +300,7 @@ static void send(struct track *track, struct record *record)
 {
     struct replay *replay = track->replay;
     struct amqp_method method = request_for(replay, record);
-    int64_t patience = replay->amqp->env.settings.call_deadline;
-    int64_t deadline = time_after(time_now(), patience > 0 ? patience : ITEM_DEADLINE);
+    int64_t deadline = time_after(time_now(), patience(replay));
     list_remove(&record->in_replay);
     record->missing = false;
     if (!channel_request(track->loan.channel, &method, deadline, answered, record)) {
