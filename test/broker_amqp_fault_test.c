@@ -13,13 +13,13 @@
 
 static struct node node;
 
-/* A warren whose node is behind a proxy; heartbeats are the shortest that there are. */
+/* A warren whose node is behind a proxy; heartbeats are the shortest that there are, where the machine is not slow. */
 static struct proxy *warren_behind_proxy(struct warren *warren, coney_queue_type type)
 {
     struct proxy *proxy = proxy_start_bytes("127.0.0.1", node.amqp_port);
     warren_set(warren, &node);
     snprintf(warren->uri, sizeof warren->uri, "amqp://127.0.0.1:%u", (unsigned)proxy_port(proxy));
-    warren->options.heartbeat = CONEY_SECOND;
+    warren->options.heartbeat = scaled_ns(1000);
     warren_open(warren, &(coney_amqp_queue){.type = type});
     return proxy;
 }
