@@ -3,6 +3,7 @@
 #include "amqp_peer_stage.h"
 
 #include <sched.h>
+#include <stdatomic.h>
 
 struct bench {
     struct amqp_stage stage;
@@ -360,6 +361,122 @@ static void settling_after_a_cut_sends_nothing(void **state)
     monitor_free(&shelf.monitor);
 }
 
+/* Callbacks that close ------------------------------------------------------------------------------------------------ */
+
+struct closer {
+    struct bench *bench;
+    coney_event_type when;
+    bool whole; /* the environment, too */
+    struct waited_call ended;
+    _Atomic bool done;
+};
+
+static void close_here(struct closer *closer)
+{
+    coney_amqp_consumer_close(&closer->bench->consumer, NULL);
+    if (closer->whole)
+        coney_amqp_close(&closer->bench->stage.rabbit, waited_call_of(&closer->ended, 0));
+}
+
+static void close_at_event(void *ctx, const coney_event *event)
+{
+    struct closer *closer = ctx;
+    events_add(&closer->bench->stage.events, event);
+    if (event->type == closer->when && !closer->done) {
+        close_here(closer);
+        closer->done = true;
+    }
+}
+
+static void provoke(struct amqp_peer *peer, coney_event_type what)
+{
+    struct amqp_peer_place place = amqp_peer_consumer(peer, "q");
+    if (what == CONEY_EVENT_RECOVERY_FAILED)
+        amqp_peer_refuse(peer, AMQP_BASIC_CONSUME, PEER_EVERY, AMQP_CODE_NOT_FOUND, "NOT_FOUND - no queue 'q'");
+    amqp_peer_feed(peer, "q", 2000);
+    if (what == CONEY_EVENT_CONSUMER_CANCELED)
+        amqp_peer_cancel(peer, "q");
+    else if (what == CONEY_EVENT_CHANNEL_CLOSED)
+        amqp_peer_close_channel(peer, place, AMQP_CODE_PRECONDITION_FAILED, "PRECONDITION_FAILED - x");
+    else if (what != CONEY_EVENT_NOT_SETTLED)
+        amqp_peer_cut(peer, place.connection, PEER_RST);
+}
+
+static void close_in_event(coney_event_type when, bool whole)
+{
+    struct bench bench = {.parcels = {.settle = when == CONEY_EVENT_NOT_SETTLED ? CONEY_REJECT : CONEY_ACK}};
+    struct closer closer = {.bench = &bench, .when = when, .whole = whole};
+    amqp_stage_set(&bench.stage);
+    bench.stage.options.on_event = close_at_event;
+    bench.stage.options.event_ctx = &closer;
+    bench.stage.options.no_recovery = when == CONEY_EVENT_GAVE_UP;
+    amqp_stage_open(&bench.stage);
+    coney_amqp_consumer_options options = {.prefetch = 100, .no_ack = when == CONEY_EVENT_NOT_SETTLED};
+    bench.consumer = amqp_stage_consumer(&bench.stage, "q", &bench.parcels, &options);
+    provoke(bench.stage.peer, when);
+    (void)events_wait(&bench.stage.events, when, 0);
+    amqp_peer_wait_consumers(bench.stage.peer, "q", 0);
+    while (!closer.done)
+        sched_yield();
+    if (whole)
+        assert_int_equal(waited_call_wait(&closer.ended), CONEY_OK);
+    assert_null(bench.consumer);
+    bench_down(&bench);
+    waited_call_free(&closer.ended);
+}
+
+static void a_consumer_and_its_environment_may_be_closed_in_every_event_about_it(void **state)
+{
+    (void)state;
+    static const coney_event_type types[] = {
+        CONEY_EVENT_CONSUMER_CANCELED, CONEY_EVENT_CHANNEL_CLOSED,  CONEY_EVENT_DISCONNECTED, CONEY_EVENT_RECOVERING,
+        CONEY_EVENT_RECOVERED,         CONEY_EVENT_RECOVERY_FAILED, CONEY_EVENT_NOT_SETTLED,  CONEY_EVENT_GAVE_UP};
+    for (size_t i = 0; i < 2 * sizeof types / sizeof types[0]; i++)
+        close_in_event(types[i / 2], i % 2 == 1);
+}
+
+/* Each handler closes the consumer of the other. */
+struct rival {
+    coney_amqp_consumer *_Atomic *other;
+    _Atomic size_t calls;
+};
+
+static coney_settle close_other(void *ctx, const coney_amqp_delivery *delivery)
+{
+    struct rival *rival = ctx;
+    (void)delivery;
+    coney_amqp_consumer *other = atomic_exchange(rival->other, NULL);
+    coney_amqp_consumer_close(&other, NULL);
+    rival->calls++;
+    return CONEY_ACK;
+}
+
+static void handlers_may_close_the_consumers_of_each_other(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 16; i++) {
+        struct amqp_stage stage;
+        coney_amqp_consumer *_Atomic handles[2] = {NULL, NULL};
+        struct rival rivals[2] = {{.other = &handles[1]}, {.other = &handles[0]}};
+        amqp_stage_up(&stage);
+        for (int n = 0; n < 2; n++) {
+            coney_amqp_consumer_options options = {
+                .on_delivery = close_other, .ctx = &rivals[n], .on_loop = (i & (n + 1)) != 0};
+            handles[n] = amqp_stage_consumer(&stage, n == 0 ? "one" : "two", NULL, &options);
+        }
+        amqp_peer_deliver(stage.peer, "one", 0, 50);
+        if (amqp_peer_consumers(stage.peer, "two") > 0 && i >= 8)
+            (void)amqp_peer_deliver_content(stage.peer, "two", coney_bytes_of(NULL, 0), CONEY_STR("m0"), 0);
+        for (int64_t until = now_ms() + scaled_ms(SUPPORT_PATIENCE);
+             amqp_peer_consumers(stage.peer, "one") + amqp_peer_consumers(stage.peer, "two") > 1;) {
+            assert_true(now_ms() < until);
+            sched_yield();
+        }
+        amqp_stage_down(&stage);
+        assert_true(rivals[0].calls + rivals[1].calls > 0);
+    }
+}
+
 /* Pressure ----------------------------------------------------------------------------------------------------------- */
 
 static void H09_a_full_consumer_stops_the_reading_while_heartbeats_go_on(void **state)
@@ -439,9 +556,11 @@ int main(void)
         cmocka_unit_test(I06_a_message_that_was_held_too_long_is_stale_and_the_consumer_is_back_with_advice),
         cmocka_unit_test(a_cancel_by_the_broker_is_an_event_and_the_consumer_comes_back),
         cmocka_unit_test(a_close_gives_back_what_is_kept_and_what_no_handler_had_in_one_frame),
+        cmocka_unit_test(a_consumer_and_its_environment_may_be_closed_in_every_event_about_it),
         cmocka_unit_test(a_consumer_on_a_channel_that_was_used_before_settles_by_the_tags_of_that_channel),
         cmocka_unit_test(a_full_consumer_keeps_no_other_call_of_its_connection_waiting),
         cmocka_unit_test(acks_in_order_go_out_in_runs),
+        cmocka_unit_test(handlers_may_close_the_consumers_of_each_other),
         cmocka_unit_test(settling_after_a_cut_sends_nothing),
     };
     return run_tests(tests);
