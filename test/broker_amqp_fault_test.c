@@ -315,6 +315,7 @@ static void out_of_descriptors_an_open_says_so_and_the_next_one_works(void **sta
 /* Takes every descriptor that a lost connection gives back, as another part of the process would. */
 struct hoard {
     struct events *events;
+    atomic_bool takes;
     int fds[64];
     size_t count;
 };
@@ -323,7 +324,8 @@ static void take_descriptors(void *ctx, const coney_event *event)
 {
     struct hoard *hoard = ctx;
     int fd;
-    while (hoard->count < sizeof hoard->fds / sizeof hoard->fds[0] && (fd = dup(STDERR_FILENO)) >= 0)
+    size_t most = atomic_load(&hoard->takes) ? sizeof hoard->fds / sizeof hoard->fds[0] : 0;
+    while (hoard->count < most && (fd = dup(STDERR_FILENO)) >= 0)
         hoard->fds[hoard->count++] = fd;
     events_add(hoard->events, event);
 }
@@ -350,18 +352,18 @@ static void out_of_descriptors_in_recovery_it_is_tried_until_there_are_some(void
     warren.options.on_event = take_descriptors;
     warren.options.event_ctx = &hoard;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-    hoard.count = sizeof hoard.fds / sizeof hoard.fds[0];
     warren_open(&warren, NULL);
     amqp_traffic_start(&traffic, &warren, warren.queue, NULL);
     amqp_traffic_passes(&traffic, 500);
     allow_descriptors_below(lowest_free_descriptor());
-    hoard.count = 0;
+    atomic_store(&hoard.takes, true);
     end_connections_to(node.amqp_port);
     for (size_t n = 0; n < 4; n++) {
         struct event failed = events_wait(&warren.events, CONEY_EVENT_RECOVERY_FAILED, n);
         assert_int_equal(failed.status, CONEY_ELIMIT);
         assert_says(failed.text, "descriptors");
     }
+    atomic_store(&hoard.takes, false);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     amqp_traffic_passes(&traffic, 500);
     amqp_traffic_is_whole(&traffic);

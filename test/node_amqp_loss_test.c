@@ -73,6 +73,30 @@ static void without_resending_a_killed_node_leaves_unknowns_and_what_was_confirm
     warren_down(&warren);
 }
 
+static void a_node_killed_under_load_loses_nothing_over_tls(void **state)
+{
+    (void)state;
+    struct warren warren;
+    struct amqp_traffic traffic;
+    char ca[330];
+    if (node.amqps_port == 0)
+        skip();
+    snprintf(ca, sizeof ca, "%s/ca.pem", node.tls);
+    const coney_tls_options tls = {.ca_file = ca};
+    warren_set(&warren, &node);
+    snprintf(warren.uri, sizeof warren.uri, "amqps://127.0.0.1:%u", (unsigned)node.amqps_port);
+    warren.options.tls = &tls;
+    warren_open(&warren, NULL);
+    amqp_traffic_start(&traffic, &warren, warren.queue, NULL);
+    traffic.killed = true;
+    amqp_traffic_passes(&traffic, 300);
+    node_kill(&node);
+    node_restart(&node);
+    amqp_traffic_passes(&traffic, 300);
+    amqp_traffic_is_whole(&traffic);
+    warren_down(&warren);
+}
+
 static void closing_while_the_node_is_away_is_fast_and_gives_every_message_its_outcome(void **state)
 {
     (void)state;
@@ -181,6 +205,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_frozen_node_is_noticed_by_its_missing_heartbeats_and_loses_nothing, unfreeze),
         cmocka_unit_test(without_resending_a_killed_node_leaves_unknowns_and_what_was_confirmed_is_there),
+        cmocka_unit_test(a_node_killed_under_load_loses_nothing_over_tls),
         cmocka_unit_test(closing_while_the_node_is_away_is_fast_and_gives_every_message_its_outcome),
         cmocka_unit_test(transactions_across_a_kill_are_there_whole_when_they_were_committed_and_not_when_they_were_lost),
     };
