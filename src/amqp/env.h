@@ -10,7 +10,7 @@
 
 #include <coney/amqp.h>
 
-/* A handle of the user's that is no member: a raw channel, a transaction. What is left of them ends with the environment. */
+/* A handle of the user's that is no member: a raw channel. What is left of them ends with the environment. */
 struct amqp_handle {
     struct list in_env; /* in amqp->handles, from its opening to its close; on the loop */
     void (*abandon)(

@@ -72,6 +72,34 @@ static void set_over(struct coney_amqp_channel *channel, coney_status status, ui
     lock_release(&channel->lock);
 }
 
+/* The environment lets go of it. */
+static void unlist(struct coney_amqp_channel *channel)
+{
+    if (list_empty(&channel->handle.in_env))
+        return;
+    list_remove(&channel->handle.in_env);
+    raw_unref(channel);
+}
+
+/* It cannot be opened. A constructor that blocks has not given its handle out: nothing of it is left on the loop. */
+static void end_opening(struct coney_amqp_channel *channel, struct op *opening, coney_status status, uint32_t code,
+                        const char *text)
+{
+    if (opening->waited_for)
+        unlist(channel);
+    op_end(opening, status, code, 0, text);
+}
+
+/* From here on there is a handle to be closed, also of a constructor that blocks, unless its thread has given up. */
+static void give_handle(struct coney_amqp_channel *channel, struct op *opening)
+{
+    bool blocks = opening->waited_for;
+    if (blocks)
+        atomic_store(&channel->handle_closed, false);
+    if (!op_end(opening, CONEY_OK, 0, 0, NULL) && blocks)
+        atomic_store(&channel->handle_closed, true);
+}
+
 /* The loan's callbacks -------------------------------------------------------------------------------------------- */
 
 static void ready(struct loan *loan)
@@ -86,7 +114,7 @@ static void ready(struct loan *loan)
         channel->status = CONEY_OK;
     lock_release(&channel->lock);
     if (opening != NULL)
-        op_end(opening, CONEY_OK, 0, 0, NULL);
+        give_handle(channel, opening);
 }
 
 static void failed(struct loan *loan, coney_status status, uint16_t code, const char *text)
@@ -98,7 +126,7 @@ static void failed(struct loan *loan, coney_status status, uint16_t code, const 
     set_over(channel, status, code, text);
     raw_end(channel);
     if (opening != NULL)
-        op_end(opening, status, code, 0, text);
+        end_opening(channel, opening, status, code, text);
     else if (channel->options.on_closed != NULL && !atomic_load(&channel->handle_closed))
         channel->options.on_closed(channel->options.ctx, status, code, text);
     raw_unref(channel);
@@ -129,14 +157,14 @@ static void open_begin(struct op *op)
 {
     struct coney_amqp_channel *channel = raw_of(op)->channel;
     struct coney_amqp *amqp = channel->amqp;
+    raw_ref(channel);
+    list_append(&amqp->handles, &channel->handle.in_env);
     if (atomic_load(&amqp->env.open) != CONEY_OK) {
         set_over(channel, CONEY_ECLOSED, 0, "");
-        op_end(op, CONEY_ECLOSED, 0, 0, "the environment is being closed");
+        end_opening(channel, op, CONEY_ECLOSED, 0, "the environment is being closed");
         return;
     }
     channel->opening = op;
-    raw_ref(channel);
-    list_append(&amqp->handles, &channel->handle.in_env);
     loan_start(&channel->loan, amqp, channel->options.consuming ? PURPOSE_CONSUME : PURPOSE_CONTROL, NULL);
 }
 
@@ -146,15 +174,8 @@ static void open_abandon(struct op *op)
     channel->opening = NULL;
     set_over(channel, CONEY_ECLOSED, 0, "");
     loan_end(&channel->loan, false);
-}
-
-/* The environment lets go of it. */
-static void unlist(struct coney_amqp_channel *channel)
-{
-    if (list_empty(&channel->handle.in_env))
-        return;
-    list_remove(&channel->handle.in_env);
-    raw_unref(channel);
+    if (op->waited_for)
+        unlist(channel);
 }
 
 static void abandon(struct amqp_handle *handle)
@@ -209,9 +230,10 @@ coney_amqp_channel *coney_amqp_channel_open_sized(coney_amqp *rabbit, const cone
         return NULL;
     }
     raw->op.abandon = open_abandon;
+    atomic_store(&channel->handle_closed, call == NULL || call->on_done == NULL);
     if (op_run(&raw->op, call, rabbit->env.settings.call_deadline) == CONEY_OK)
         return channel;
-    (void)coney_amqp_channel_close(&channel, NULL);
+    raw_unref(channel);
     return NULL;
 }
 
