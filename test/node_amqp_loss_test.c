@@ -1,4 +1,5 @@
-/* Losses on a node of our own: it freezes, or is killed under publishers that do not send again, under handles that are closed, under transactions. */
+/* Losses on a node of our own: it freezes, or is killed under publishers that do not send again, over TLS, under handles that are closed,
+ * under transactions. */
 #define _GNU_SOURCE
 #include "amqp_scene.h"
 #include "amqp_traffic.h"
