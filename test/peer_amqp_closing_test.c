@@ -15,11 +15,23 @@ struct closer {
     coney_event_type event; /* of which type, in IN_EVENT */
     bool armed;
     size_t fired;
+    size_t ended; /* CLOSE_ALL: nothing comes any more */
     size_t outcomes;
 };
 
+static void on_end(void *ctx, const coney_call *call)
+{
+    struct closer *closer = ctx;
+    (void)call;
+    monitor_lock(&closer->monitor);
+    closer->ended++;
+    monitor_broadcast(&closer->monitor);
+    monitor_unlock(&closer->monitor);
+}
+
 static void fire(struct closer *closer)
 {
+    coney_call closing = {.on_done = on_end, .ctx = closer};
     monitor_lock(&closer->monitor);
     if (closer->armed) {
         closer->armed = false;
@@ -28,7 +40,7 @@ static void fire(struct closer *closer)
         else if (closer->what == CLOSE_CONSUMER)
             coney_amqp_consumer_close(&closer->consumer, NULL);
         else
-            coney_amqp_close(&closer->stage.rabbit, NULL);
+            coney_amqp_close(&closer->stage.rabbit, &closing);
         closer->fired++;
         monitor_broadcast(&closer->monitor);
     }
@@ -88,24 +100,25 @@ static void closer_up(struct closer *closer, enum where where)
     closer->consumer = amqp_stage_consumer(&closer->stage, "q", NULL, &consumer);
 }
 
-static void wait_until_fired(struct closer *closer, const char *where)
+/* Waits until *count is 1. */
+static void wait_for_one(struct closer *closer, const size_t *count, const char *what)
 {
     int64_t until = now_ms() + scaled_ms(SUPPORT_PATIENCE);
     monitor_lock(&closer->monitor);
-    while (closer->fired == 0 && monitor_wait(&closer->monitor, until))
+    while (*count == 0 && monitor_wait(&closer->monitor, until))
         ;
+    size_t got = *count;
     monitor_unlock(&closer->monitor);
-    if (closer->fired != 1)
-        fail_msg("the callback did not come: %s", where);
+    if (got != 1)
+        fail_msg("it did not come: %s", what);
 }
 
 /* Whatever is left is closed from outside, and nothing comes any more. */
 static void closer_down(struct closer *closer)
 {
-    monitor_lock(&closer->monitor);
-    bool all = closer->stage.rabbit == NULL;
-    monitor_unlock(&closer->monitor);
-    if (!all) {
+    if (closer->what == CLOSE_ALL) {
+        wait_for_one(closer, &closer->ended, "the end of the environment");
+    } else {
         coney_amqp_publisher_close(&closer->publisher, NULL);
         coney_amqp_consumer_close(&closer->consumer, NULL);
         coney_amqp_close(&closer->stage.rabbit, NULL);
@@ -138,7 +151,7 @@ static void G13_an_outcome_a_delivery_or_the_end_of_a_call_may_close_all_that_is
         coney_call call = {.on_done = on_done, .ctx = &closer};
         if (where == IN_DONE)
             assert_int_equal(amqp_stage_declare(&closer.stage, "r", &call), CONEY_OK);
-        wait_until_fired(&closer, "see the number of the case");
+        wait_for_one(&closer, &closer.fired, "see the number of the case");
         closer_down(&closer);
     }
 }
@@ -183,7 +196,7 @@ static void G13_every_event_may_close_all_that_is_open(void **state)
         closer_up(&closer, IN_EVENT);
         arm(&closer);
         provoke(&closer, closer.event);
-        wait_until_fired(&closer, coney_event_name(closer.event));
+        wait_for_one(&closer, &closer.fired, coney_event_name(closer.event));
         if (closer.event == CONEY_EVENT_CONNECT_FAILED || closer.event == CONEY_EVENT_RECOVERY_FAILED)
             amqp_peer_come_up(closer.stage.peer);
         closer_down(&closer);
