@@ -361,6 +361,31 @@ static void settling_after_a_cut_sends_nothing(void **state)
     monitor_free(&shelf.monitor);
 }
 
+static void a_close_ends_whatever_becomes_of_its_cancel(void **state)
+{
+    (void)state;
+    struct bench bench;
+    coney_amqp_consumer_options options = {.prefetch = 10};
+    bench_up(&bench, &options);
+    amqp_peer_feed(bench.stage.peer, "q", 1000);
+    amqp_peer_cut_at(bench.stage.peer, AMQP_BASIC_CANCEL, 1, PEER_RST);
+    assert_int_equal(warren_close_consumer(&bench.consumer), 0);
+    assert_int_equal(amqp_peer_consumers(bench.stage.peer, "q"), 0);
+
+    bench.consumer = amqp_stage_consumer(&bench.stage, "q", &bench.parcels, &options);
+    amqp_peer_refuse(bench.stage.peer, AMQP_BASIC_CANCEL, 1, AMQP_CODE_PRECONDITION_FAILED, "PRECONDITION_FAILED - x");
+    assert_int_equal(warren_close_consumer(&bench.consumer), 0);
+
+    bench.consumer = amqp_stage_consumer(&bench.stage, "q", &bench.parcels, &options);
+    amqp_peer_ignore(bench.stage.peer, AMQP_BASIC_CANCEL, 1);
+    coney_call call = call_within(300);
+    assert_int_equal(coney_amqp_consumer_close(&bench.consumer, &call), CONEY_ETIMEDOUT);
+    assert_null(bench.consumer);
+    amqp_peer_wait_consumers(bench.stage.peer, "q", 0);
+    assert_int_equal(events_count(&bench.stage.events, CONEY_EVENT_RECOVERING), 0);
+    bench_down(&bench);
+}
+
 /* Callbacks that close ------------------------------------------------------------------------------------------------ */
 
 struct closer {
@@ -555,6 +580,7 @@ int main(void)
         cmocka_unit_test(I03_every_settlement_names_a_tag_that_is_out_whatever_the_order),
         cmocka_unit_test(I06_a_message_that_was_held_too_long_is_stale_and_the_consumer_is_back_with_advice),
         cmocka_unit_test(a_cancel_by_the_broker_is_an_event_and_the_consumer_comes_back),
+        cmocka_unit_test(a_close_ends_whatever_becomes_of_its_cancel),
         cmocka_unit_test(a_close_gives_back_what_is_kept_and_what_no_handler_had_in_one_frame),
         cmocka_unit_test(a_consumer_and_its_environment_may_be_closed_in_every_event_about_it),
         cmocka_unit_test(a_consumer_on_a_channel_that_was_used_before_settles_by_the_tags_of_that_channel),
