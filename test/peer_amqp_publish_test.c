@@ -383,6 +383,64 @@ static void O02_a_priority_of_zero_and_none_differ_on_the_wire(void **state)
     down(&stage, &outcomes, &publisher);
 }
 
+static void an_address_and_a_content_type_of_a_messages_own_are_what_arrives(void **state)
+{
+    (void)state;
+    enum { LARGE = 200000, CASES = 7 };
+    static char large[LARGE];
+    static char longest[256 + 1];
+    memset(longest, 'k', 255);
+    const struct {
+        coney_bytes exchange, routing_key, type, body;
+    } cases[CASES] = {
+        {.exchange = CONEY_STR("other")},
+        {.routing_key = CONEY_STR("a.b")},
+        {.exchange = CONEY_STR(""), .routing_key = CONEY_STR("queue"), .type = CONEY_STR("application/json")},
+        {.exchange = CONEY_STR("other"), .routing_key = coney_bytes_of(longest, 255), .type = coney_bytes_of(longest, 255)},
+        {.routing_key = CONEY_STR(""), .body = CONEY_STR("body")},
+        {.routing_key = CONEY_STR("big"), .type = CONEY_STR("t"), .body = coney_bytes_of(large, LARGE)},
+        {.type = CONEY_STR("text/plain"), .body = CONEY_STR("b")},
+    };
+    for (int transient = 0; transient < 2; transient++) {
+        struct amqp_stage stage;
+        struct outcomes outcomes = {0};
+        amqp_stage_up(&stage);
+        coney_amqp_publisher_options options = {
+            .exchange = "its own", .routing_key = "key", .transient = transient != 0, .drop_unroutable = transient != 0};
+        coney_amqp_publisher *publisher = amqp_stage_publisher(&stage, &outcomes, &options);
+        coney_amqp_message batch[CASES];
+        for (size_t i = 0; i < CASES; i++) {
+            batch[i] = (coney_amqp_message){.exchange = cases[i].exchange,
+                                            .routing_key = cases[i].routing_key,
+                                            .content_type = cases[i].type,
+                                            .body = cases[i].body,
+                                            .tag = i};
+            assert_int_equal(coney_amqp_publish(publisher, &batch[i]), CONEY_OK);
+            batch[i].tag = CASES + i;
+        }
+        assert_int_equal(coney_amqp_publish_batch(publisher, batch, CASES, NULL), CONEY_OK);
+        coney_amqp_message bad = {.routing_key = coney_bytes_of(longest, 256), .body = CONEY_STR("x")};
+        assert_int_equal(coney_amqp_publish(publisher, &bad), CONEY_EINVAL);
+        assert_int_equal(coney_amqp_publish_batch(publisher, &bad, 1, NULL), CONEY_EINVAL);
+        outcomes_wait(&outcomes, 2 * CASES);
+        outcomes_are_in_order(&outcomes, 0, 2 * CASES);
+        for (size_t i = 0; i < 2 * CASES; i++) {
+            const coney_amqp_message *sent = &batch[i % CASES];
+            struct amqp_peer_message message = amqp_peer_message_of(stage.peer, i);
+            struct amqp_properties properties;
+            assert_null(amqp_properties_read(message.properties, &properties));
+            assert_true(bytes_equal(message.exchange, sent->exchange.data != NULL ? sent->exchange : CONEY_STR("its own")));
+            assert_true(
+                bytes_equal(message.routing_key, sent->routing_key.data != NULL ? sent->routing_key : CONEY_STR("key")));
+            assert_true(bytes_equal(properties.content_type, sent->content_type));
+            assert_int_equal(properties.delivery_mode, transient ? 0 : AMQP_PERSISTENT);
+            assert_true(bytes_equal(message.body, sent->body));
+            assert_int_equal(message.mandatory, !transient);
+        }
+        down(&stage, &outcomes, &publisher);
+    }
+}
+
 static void C11_what_brokers_do_not_implement_is_never_asked_for(void **state)
 {
     (void)state;
@@ -549,7 +607,7 @@ static void end_when(struct ending *ending, bool fits)
     if (!fits || ending->done || ending->publisher == NULL)
         return;
     ending->done = true;
-    coney_call *call = waited_call_of(&ending->closing, 0);
+    coney_call *call = &ending->closing.call;
     coney_status status =
         ending->whole ? coney_amqp_close(&ending->stage.rabbit, call) : coney_amqp_publisher_close(&ending->publisher, call);
     assert_int_equal(status, CONEY_OK);
@@ -628,6 +686,7 @@ static const struct ending_case endings[] = {
 static void end_inside(const struct ending_case *at, bool whole)
 {
     struct ending ending = {.at = at, .whole = whole};
+    waited_call_of(&ending.closing, 0);
     amqp_stage_set(&ending.stage);
     ending.stage.options.on_event = end_at_event;
     ending.stage.options.event_ctx = &ending;
@@ -722,6 +781,7 @@ int main(void)
         cmocka_unit_test(one_ack_for_all_and_single_acks_in_reverse_settle_each_message_once),
         cmocka_unit_test(a_confirm_of_what_was_never_published_ends_the_connection_and_confirms_nothing),
         cmocka_unit_test(C02_empty_and_full_bodies_have_their_numbers),
+        cmocka_unit_test(an_address_and_a_content_type_of_a_messages_own_are_what_arrives),
         cmocka_unit_test(C11_what_brokers_do_not_implement_is_never_asked_for),
         cmocka_unit_test(C12_a_message_that_the_broker_will_not_take_is_refused_alone_or_leaves_all_unknown),
         cmocka_unit_test(a_message_that_is_alone_when_the_channel_is_closed_is_refused_also_where_nothing_is_sent_again),

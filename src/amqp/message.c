@@ -15,14 +15,13 @@ const coney_amqp_message *message_known_copy(const coney_amqp_message *message, 
 static uint8_t *write_name(uint8_t *at, coney_bytes name)
 {
     *at++ = (uint8_t)name.len;
-    if (name.len > 0)
-        memcpy(at, name.data, name.len);
+    copy_short(at, name.data, name.len);
     return at + name.len;
 }
 
 size_t message_method_write(uint8_t at[MESSAGE_METHOD_MAX], coney_bytes exchange, coney_bytes routing_key, bool mandatory)
 {
-    size_t payload = 4 + 2 + (1 + exchange.len) + (1 + routing_key.len) + 1;
+    size_t payload = message_method_size(exchange, routing_key) - AMQP_FRAME_BYTES;
     uint8_t *to = amqp_frame_head_write(at, AMQP_FRAME_METHOD, 0, (uint32_t)payload);
     store32(to, AMQP_BASIC_PUBLISH);
     store16(to + 4, 0);
@@ -49,43 +48,53 @@ static const char *make_method(struct message_form *form, const coney_amqp_messa
     return NULL;
 }
 
-/* The properties ------------------------------------------------------------------------------------------------------- */
+/* The properties, measured on the way ------------------------------------------------------------------------------------ */
 
-static void take_string(struct amqp_properties *properties, enum amqp_property flag, coney_bytes *to, coney_bytes value)
+static void take(struct message_form *form, enum amqp_property flag, size_t size)
+{
+    form->properties.flags |= (uint16_t)flag;
+    form->properties_size += size;
+}
+
+static inline void take_string(struct message_form *form, enum amqp_property flag, coney_bytes *to, coney_bytes value)
 {
     if (value.len == 0)
         return;
     *to = value;
-    properties->flags |= (uint16_t)flag;
+    take(form, flag, 1 + value.len);
 }
 
-static void take_strings(struct amqp_properties *p, const coney_amqp_message *message)
+/* False: one of them may be too long. */
+static bool take_strings(struct message_form *form, const coney_amqp_message *m)
 {
-    take_string(p, AMQP_CONTENT_TYPE, &p->content_type, message->content_type);
-    take_string(p, AMQP_CONTENT_ENCODING, &p->content_encoding, message->content_encoding);
-    take_string(p, AMQP_CORRELATION_ID, &p->correlation_id, message->correlation_id);
-    take_string(p, AMQP_REPLY_TO, &p->reply_to, message->reply_to);
-    take_string(p, AMQP_MESSAGE_ID, &p->message_id, message->message_id);
-    take_string(p, AMQP_TYPE, &p->type, message->type);
-    take_string(p, AMQP_USER_ID, &p->user_id, message->user_id);
-    take_string(p, AMQP_APP_ID, &p->app_id, message->app_id);
+    struct amqp_properties *p = &form->properties;
+    take_string(form, AMQP_CONTENT_TYPE, &p->content_type, m->content_type);
+    take_string(form, AMQP_CONTENT_ENCODING, &p->content_encoding, m->content_encoding);
+    take_string(form, AMQP_CORRELATION_ID, &p->correlation_id, m->correlation_id);
+    take_string(form, AMQP_REPLY_TO, &p->reply_to, m->reply_to);
+    take_string(form, AMQP_MESSAGE_ID, &p->message_id, m->message_id);
+    take_string(form, AMQP_TYPE, &p->type, m->type);
+    take_string(form, AMQP_USER_ID, &p->user_id, m->user_id);
+    take_string(form, AMQP_APP_ID, &p->app_id, m->app_id);
+    return (m->content_type.len | m->content_encoding.len | m->correlation_id.len | m->reply_to.len | m->message_id.len |
+            m->type.len | m->user_id.len | m->app_id.len) <= AMQP_SHORT_MAX;
 }
 
 static const char *take_numbers(struct message_form *form, const coney_amqp_message *message, bool transient)
 {
     struct amqp_properties *p = &form->properties;
     if (!transient) {
-        p->flags |= AMQP_DELIVERY_MODE;
+        take(form, AMQP_DELIVERY_MODE, 1);
         p->delivery_mode = AMQP_PERSISTENT;
     }
     if (message->has_priority) {
-        p->flags |= AMQP_PRIORITY;
+        take(form, AMQP_PRIORITY, 1);
         p->priority = message->priority;
     }
     if (message->timestamp < 0)
         return "timestamp";
     if (message->timestamp > 0) {
-        p->flags |= AMQP_TIMESTAMP;
+        take(form, AMQP_TIMESTAMP, sizeof(uint64_t));
         p->timestamp = (uint64_t)message->timestamp / 1000;
     }
     if (message->expiration < CONEY_OFF)
@@ -93,8 +102,7 @@ static const char *take_numbers(struct message_form *form, const coney_amqp_mess
     if (message->expiration != 0) {
         int64_t ns = message->expiration != CONEY_OFF ? message->expiration : 0;
         uint64_t ms = ((uint64_t)ns + CONEY_MILLISECOND - 1) / CONEY_MILLISECOND;
-        p->flags |= AMQP_EXPIRATION;
-        p->expiration = amqp_expiration_write(form->expiration, ms);
+        take_string(form, AMQP_EXPIRATION, &p->expiration, amqp_expiration_write(form->expiration, ms));
     }
     return NULL;
 }
@@ -105,8 +113,7 @@ static const char *take_headers(struct amqp_properties *p, const coney_amqp_mess
         return "headers";
     if (message->header_count > 0 && message->header_table != NULL)
         return "header_table";
-    if (message->header_table != NULL)
-        p->headers = *message->header_table;
+    p->headers = message->header_table != NULL ? *message->header_table : coney_value_null();
     p->fields = message->headers;
     p->field_count = message->header_count;
     if (message->header_count > 0 || p->headers.type != CONEY_VALUE_NULL)
@@ -114,12 +121,21 @@ static const char *take_headers(struct amqp_properties *p, const coney_amqp_mess
     return NULL;
 }
 
+static coney_status measure_headers(struct message_form *form, const char **field)
+{
+    size_t size = 0;
+    coney_status status = amqp_headers_size(&form->properties, &size, field);
+    form->properties_size += size;
+    return status;
+}
+
 coney_status message_form_make(struct message_form *form, const coney_amqp_message *message,
                                const struct message_target *target, const char **field)
 {
-    form->properties = (struct amqp_properties){0};
+    form->properties.flags = 0;
+    form->properties_size = sizeof form->properties.flags;
     form->body = message->body;
-    take_strings(&form->properties, message);
+    bool measured = take_strings(form, message);
     *field = make_method(form, message, target);
     if (*field == NULL)
         *field = take_numbers(form, message, target->transient || message->transient);
@@ -127,7 +143,11 @@ coney_status message_form_make(struct message_form *form, const coney_amqp_messa
         *field = take_headers(&form->properties, message);
     if (*field == NULL && message->body.len > 0 && message->body.data == NULL)
         *field = "body";
-    return *field == NULL ? amqp_properties_size(&form->properties, &form->properties_size, field) : CONEY_EINVAL;
+    if (*field != NULL)
+        return CONEY_EINVAL;
+    if (!measured) /* which one it is */
+        return amqp_properties_size(&form->properties, &form->properties_size, field);
+    return (form->properties.flags & AMQP_HEADERS) != 0 ? measure_headers(form, field) : CONEY_OK;
 }
 
 void message_form_write(const struct message_form *form, uint8_t *at, uint16_t channel, uint32_t payload_max)

@@ -50,7 +50,12 @@ static inline const coney_amqp_message *message_known(const coney_amqp_message *
     return message_known_copy(message, size, copy);
 }
 
-/* Writes the frame of basic.publish and returns its bytes; the names are at most 255 bytes long. */
+static inline size_t message_method_size(coney_bytes exchange, coney_bytes routing_key)
+{
+    return MESSAGE_METHOD_MAX - 2 * AMQP_SHORT_MAX + exchange.len + routing_key.len;
+}
+
+/* Writes the frame of basic.publish and returns its bytes, message_method_size; the names are at most 255 bytes long. */
 size_t message_method_write(uint8_t at[MESSAGE_METHOD_MAX], coney_bytes exchange, coney_bytes routing_key, bool mandatory);
 
 /* CONEY_OK; or CONEY_EINVAL or CONEY_ETOOBIG, and *field is the static name of the member at fault. */

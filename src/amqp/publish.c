@@ -10,7 +10,6 @@
 
 #define HEADER_BODY_SIZE (AMQP_HEAD_BYTES + 4)              /* in a content header's frame: behind class and weight */
 #define HEADER_FLAGS (AMQP_HEAD_BYTES + AMQP_PROPERTIES_AT) /* the properties begin */
-#define TYPED_BYTES (2 + 1)                                 /* flags and the length of the content type */
 
 static void make_plain_head(struct coney_amqp_publisher *publisher)
 {
@@ -44,7 +43,7 @@ void publish_limits_changed(struct sender *sender)
     publisher->body_limit = sender->limit < publisher->max_body ? sender->limit : publisher->max_body;
 }
 
-/* Whether a message has nothing but a body and perhaps a content type: one look at all the rest. */
+/* Whether a message has nothing but a body and perhaps an address and a content type: one look at all the rest. */
 static inline bool is_plain(const coney_amqp_message *m)
 {
     uint64_t small; /* priority, the flags, the reserved bytes */
@@ -52,8 +51,14 @@ static inline bool is_plain(const coney_amqp_message *m)
                   "the message ends with eight small members");
     memcpy(&small, &m->priority, sizeof small);
     return (m->content_encoding.len | m->correlation_id.len | m->reply_to.len | m->message_id.len | m->type.len |
-            m->user_id.len | m->app_id.len | m->header_count | (uintptr_t)m->header_table | (uintptr_t)m->exchange.data |
-            (uintptr_t)m->routing_key.data | (uint64_t)m->expiration | (uint64_t)m->timestamp | small) == 0;
+            m->user_id.len | m->app_id.len | m->header_count | (uintptr_t)m->header_table | (uint64_t)m->expiration |
+            (uint64_t)m->timestamp | small) == 0;
+}
+
+/* Whether it has neither of those two, so that it begins as all do. */
+static inline bool is_bare(const coney_amqp_message *m)
+{
+    return (m->content_type.len | (uintptr_t)m->exchange.data | (uintptr_t)m->routing_key.data) == 0;
 }
 
 /* Any message ------------------------------------------------------------------------------------------------------- */
@@ -105,28 +110,57 @@ static inline uint8_t *write_plain_head(const struct plain_head *plain, uint8_t 
     return at + plain->len;
 }
 
-/* The same with a content type among the properties. */
-static inline uint8_t *write_typed_head(const struct plain_head *plain, uint8_t *at, coney_bytes type, size_t body)
+static inline coney_bytes exchange_of(const struct coney_amqp_publisher *publisher, const coney_amqp_message *message)
 {
+    return message->exchange.data != NULL ? message->exchange : publisher->target.exchange;
+}
+
+static inline coney_bytes routing_key_of(const struct coney_amqp_publisher *publisher, const coney_amqp_message *message)
+{
+    return message->routing_key.data != NULL ? message->routing_key : publisher->target.routing_key;
+}
+
+/* The same with an address of its own, and a content type among the properties. */
+static uint8_t *write_own_head(const struct coney_amqp_publisher *publisher, uint8_t *at, const coney_amqp_message *message)
+{
+    const struct plain_head *plain = &publisher->plain;
+    coney_bytes type = message->content_type;
+    uint16_t number = load16(plain->bytes + 1);
     uint16_t flags = load16(plain->bytes + plain->header + HEADER_FLAGS); /* of the delivery mode, or none */
-    uint8_t *header = at + plain->header;
-    memcpy(at, plain->bytes, (size_t)plain->header + HEADER_FLAGS);
-    store64(header + HEADER_BODY_SIZE, body);
+    uint8_t *header = at + message_method_write(at, exchange_of(publisher, message), routing_key_of(publisher, message),
+                                                !publisher->target.drop_unroutable);
+    store16(at + 1, number);
+    memcpy(header, plain->bytes + plain->header, HEADER_FLAGS);
+    store64(header + HEADER_BODY_SIZE, message->body.len);
     uint8_t *to = header + HEADER_FLAGS;
-    store16(to, flags | AMQP_CONTENT_TYPE);
-    to[2] = (uint8_t)type.len;
-    memcpy(to + TYPED_BYTES, type.data, type.len);
-    to += TYPED_BYTES + type.len;
+    store16(to, type.len > 0 ? flags | AMQP_CONTENT_TYPE : flags);
+    to += 2;
+    if (type.len > 0) {
+        *to++ = (uint8_t)type.len;
+        copy_short(to, type.data, type.len);
+        to += type.len;
+    }
     if (flags != 0)
         *to++ = AMQP_PERSISTENT;
     store32(header + 3, (uint32_t)(to - header - AMQP_HEAD_BYTES));
     *to++ = AMQP_END;
-    return amqp_frame_head_write(to, AMQP_FRAME_BODY, load16(plain->bytes + 1), (uint32_t)body);
+    return amqp_frame_head_write(to, AMQP_FRAME_BODY, number, (uint32_t)message->body.len);
 }
 
-static inline size_t plain_size(const struct coney_amqp_publisher *publisher, const coney_amqp_message *message, bool typed)
+static inline size_t plain_size(const struct coney_amqp_publisher *publisher, const coney_amqp_message *message, bool own)
 {
-    return publisher->plain.len + message->body.len + 1 + (typed ? 1 + message->content_type.len : 0);
+    const struct plain_head *plain = &publisher->plain;
+    size_t size = plain->len + message->body.len + 1;
+    if (own)
+        size += message_method_size(exchange_of(publisher, message), routing_key_of(publisher, message)) - plain->header +
+                (message->content_type.len > 0 ? 1 + message->content_type.len : 0);
+    return size;
+}
+
+/* Whether the names are as short as they must be: append_any says which one is not. */
+static inline bool fits_names(const coney_amqp_message *m)
+{
+    return m->content_type.len <= AMQP_SHORT_MAX && m->exchange.len <= AMQP_SHORT_MAX && m->routing_key.len <= AMQP_SHORT_MAX;
 }
 
 /* Whether such an entry can go straight in: the body fits one frame and is not empty, and the outbox has nothing to get for it. */
@@ -137,17 +171,14 @@ static inline bool goes_straight(const struct coney_amqp_publisher *publisher, c
 
 /* True when the loop must be told. */
 static inline bool append_straight(struct coney_amqp_publisher *publisher, const coney_amqp_message *message, size_t size,
-                                   bool typed)
+                                   bool own)
 {
     struct outbox *outbox = &publisher->outlet.sender.outbox;
     coney_bytes body = message->body;
     const struct slot *slot = outbox_append(outbox, size, message->tag, publisher->target.drop_unroutable ? 0 : SLOT_MANDATORY);
-    uint8_t *at = typed ? write_typed_head(&publisher->plain, slot->entry, message->content_type, body.len)
-                        : write_plain_head(&publisher->plain, slot->entry, body.len);
-    if (body.len <= COPY_TINY)
-        copy_tiny(at, body.data, body.len);
-    else
-        memcpy(at, body.data, body.len);
+    uint8_t *at =
+        own ? write_own_head(publisher, slot->entry, message) : write_plain_head(&publisher->plain, slot->entry, body.len);
+    copy_short(at, body.data, body.len);
     at[body.len] = AMQP_END;
     return outbox_commit(outbox, size);
 }
@@ -155,11 +186,11 @@ static inline bool append_straight(struct coney_amqp_publisher *publisher, const
 static coney_status append_plain(struct sender_visit *visit, const coney_amqp_message *message)
 {
     struct coney_amqp_publisher *publisher = publisher_of(visit->sender);
-    bool typed = message->content_type.len > 0;
-    size_t size = plain_size(publisher, message, typed);
-    if (!goes_straight(publisher, message, size) || message->content_type.len > AMQP_SHORT_MAX)
+    bool own = !is_bare(message);
+    size_t size = plain_size(publisher, message, own);
+    if (!goes_straight(publisher, message, size) || !fits_names(message))
         return append_any(visit, message);
-    visit->tell |= append_straight(publisher, message, size, typed);
+    visit->tell |= append_straight(publisher, message, size, own);
     return CONEY_OK;
 }
 
@@ -186,24 +217,24 @@ static __attribute__((noinline)) coney_status tell_and_leave(struct coney_amqp_p
     return CONEY_OK;
 }
 
-/* `typed` is a constant. */
+/* `own`: it has a head of its own; a constant. */
 static inline __attribute__((always_inline)) coney_status publish_straight(struct coney_amqp_publisher *publisher,
-                                                                           const coney_amqp_message *message, bool typed)
+                                                                           const coney_amqp_message *message, bool own)
 {
     struct lock *lock = &publisher->outlet.sender.outbox.lock;
     if (__builtin_expect(!lock_try(lock), 0))
         return publish_after_wait(publisher, message);
-    size_t size = plain_size(publisher, message, typed);
+    size_t size = plain_size(publisher, message, own);
     if (__builtin_expect(!goes_straight(publisher, message, size), 0))
         return publish_visiting(publisher, message);
-    if (__builtin_expect(append_straight(publisher, message, size, typed), 0))
+    if (__builtin_expect(append_straight(publisher, message, size, own), 0))
         return tell_and_leave(publisher);
     lock_release(lock);
     return CONEY_OK;
 }
 
-static __attribute__((noinline)) coney_status publish_typed(struct coney_amqp_publisher *publisher,
-                                                            const coney_amqp_message *message)
+static __attribute__((noinline)) coney_status publish_own(struct coney_amqp_publisher *publisher,
+                                                          const coney_amqp_message *message)
 {
     return publish_straight(publisher, message, true);
 }
@@ -214,9 +245,9 @@ coney_status coney_amqp_publish_sized(coney_amqp_publisher *publisher, const con
         return CONEY_EFORKED;
     if (__builtin_expect(publisher == NULL || message == NULL || size != sizeof *message || !is_plain(message), 0))
         return publish_any(publisher, message, size);
-    if (message->content_type.len == 0)
+    if (is_bare(message))
         return publish_straight(publisher, message, false);
-    return message->content_type.len <= AMQP_SHORT_MAX ? publish_typed(publisher, message) : CONEY_EINVAL;
+    return fits_names(message) ? publish_own(publisher, message) : CONEY_EINVAL;
 }
 
 /* Batches, and messages that somebody waits for ------------------------------------------------------------------------ */

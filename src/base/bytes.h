@@ -82,6 +82,15 @@ static inline void copy_tiny(uint8_t *to, const uint8_t *from, size_t len)
         to[i] = from[i];
 }
 
+/* For what is mostly short. `from` may be NULL when `len` is 0. */
+static inline void copy_short(uint8_t *to, const void *from, size_t len)
+{
+    if (__builtin_expect(len <= COPY_TINY, 1))
+        copy_tiny(to, from, len);
+    else
+        memcpy(to, from, len);
+}
+
 struct reader {
     const uint8_t *at;
     const uint8_t *end;

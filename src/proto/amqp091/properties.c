@@ -85,7 +85,7 @@ static coney_bytes entries_of(const coney_value *headers)
     return headers->type == CONEY_VALUE_NULL ? coney_bytes_of(NULL, 0) : headers->as.bytes;
 }
 
-static coney_status size_headers(const struct amqp_properties *p, size_t *size, const char **field)
+coney_status amqp_headers_size(const struct amqp_properties *p, size_t *size, const char **field)
 {
     size_t fields;
     *field = "headers";
@@ -112,7 +112,7 @@ static coney_status size_property(const struct property *property, const struct 
         *size = 1 + text->len;
         return text->len <= SHORT_MAX && digits(*text) ? CONEY_OK : CONEY_EINVAL;
     case PROPERTY_TABLE:
-        return size_headers(p, size, field);
+        return amqp_headers_size(p, size, field);
     case PROPERTY_U8:
         *size = sizeof(uint8_t);
         break;
@@ -150,18 +150,20 @@ static uint8_t *write_headers(uint8_t *at, const struct amqp_properties *p)
     return end;
 }
 
+static inline uint8_t *write_text(uint8_t *at, const coney_bytes *text)
+{
+    *at++ = (uint8_t)text->len;
+    copy_short(at, text->data, text->len);
+    return at + text->len;
+}
+
 static uint8_t *write_property(uint8_t *at, const struct property *property, const struct amqp_properties *p)
 {
     const void *from = (const char *)p + property->at;
     switch (property->kind) {
     case PROPERTY_SHORT:
-    case PROPERTY_DIGITS: {
-        const coney_bytes *text = from;
-        *at++ = (uint8_t)text->len;
-        if (text->len > 0)
-            memcpy(at, text->data, text->len);
-        return at + text->len;
-    }
+    case PROPERTY_DIGITS:
+        return write_text(at, from);
     case PROPERTY_TABLE:
         return write_headers(at, p);
     case PROPERTY_U8:

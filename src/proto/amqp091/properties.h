@@ -29,7 +29,7 @@ enum amqp_property {
 enum { AMQP_TRANSIENT = 1, AMQP_PERSISTENT = 2 }; /* delivery modes; absent is transient */
 
 struct amqp_properties {
-    uint16_t flags; /* those that are there: enum amqp_property, or-ed; the members of others are zero and not written */
+    uint16_t flags; /* those that are there: enum amqp_property, or-ed; other members are zero once read, and not written */
     uint8_t delivery_mode;
     uint8_t priority;
     uint64_t timestamp; /* seconds since 1970 */
@@ -57,6 +57,9 @@ const char *amqp_properties_read(coney_bytes encoded, struct amqp_properties *ou
  * CONEY_EINVAL: a string over 255 bytes, an expiration that is no number, headers that have no form on the wire.
  * CONEY_ETOOBIG: headers over 4 GiB. */
 coney_status amqp_properties_size(const struct amqp_properties *p, size_t *size, const char **field);
+
+/* The same of the headers alone, which must be there. */
+coney_status amqp_headers_size(const struct amqp_properties *p, size_t *size, const char **field);
 
 /* Writes exactly that many bytes and returns where they end. `p` has passed amqp_properties_size, unchanged since. */
 uint8_t *amqp_properties_write(uint8_t *at, const struct amqp_properties *p);
