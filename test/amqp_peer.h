@@ -193,6 +193,9 @@ void amqp_peer_come_up(struct amqp_peer *peer);
 /* Writes at most so many bytes at a time; 0 = as many as there are. */
 void amqp_peer_chop(struct amqp_peer *peer, size_t bytes);
 
+/* Changes, by exclusive or, the n-th byte that is sent from now on, 1 = the next one. 0: none. */
+void amqp_peer_corrupt(struct amqp_peer *peer, size_t nth, uint8_t by);
+
 /* Sends every connection a heartbeat every `ms`; 0 ends that. */
 void amqp_peer_beat(struct amqp_peer *peer, int64_t ms);
 

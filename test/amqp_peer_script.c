@@ -211,6 +211,11 @@ void amqp_peer_chop(struct amqp_peer *peer, size_t bytes)
     burrow_chop(&peer->burrow, bytes);
 }
 
+void amqp_peer_corrupt(struct amqp_peer *peer, size_t nth, uint8_t by)
+{
+    burrow_corrupt(&peer->burrow, nth, by);
+}
+
 void amqp_peer_beat(struct amqp_peer *peer, int64_t ms)
 {
     burrow_every(&peer->burrow, ms);

@@ -350,6 +350,13 @@ void burrow_free(struct burrow *burrow)
 
 /* Faults and pushes ------------------------------------------------------------------------------------------------ */
 
+static void corrupt(struct burrow *burrow, uint8_t *bytes, size_t len)
+{
+    if (burrow->corrupt_in > 0 && burrow->corrupt_in <= len)
+        bytes[burrow->corrupt_in - 1] ^= burrow->corrupt_by;
+    burrow->corrupt_in = burrow->corrupt_in > len ? burrow->corrupt_in - len : 0;
+}
+
 static void send_to(struct burrow *burrow, int connection, coney_bytes bytes)
 {
     struct burrow_connection *c = burrow_connection(burrow, connection);
@@ -363,6 +370,7 @@ static void send_to(struct burrow *burrow, int connection, coney_bytes bytes)
     }
     if (bytes.len > 0)
         memcpy(c->out + c->out_len, bytes.data, bytes.len);
+    corrupt(burrow, c->out + c->out_len, bytes.len);
     c->out_len += bytes.len;
 }
 
@@ -450,5 +458,13 @@ void burrow_every(struct burrow *burrow, int64_t ms)
     burrow->every = ms;
     burrow->every_due = now_ms() + ms;
     burrow_wake(burrow);
+    burrow_unlock(burrow);
+}
+
+void burrow_corrupt(struct burrow *burrow, size_t nth, uint8_t by)
+{
+    burrow_lock(burrow);
+    burrow->corrupt_in = nth;
+    burrow->corrupt_by = by;
     burrow_unlock(burrow);
 }

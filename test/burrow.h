@@ -86,7 +86,9 @@ struct burrow {
     bool stopping;
     bool frozen;
     bool accept_mute;
-    size_t chop; /* bytes that one write may have; 0 = as many as there are */
+    size_t chop;       /* bytes that one write may have; 0 = as many as there are */
+    size_t corrupt_in; /* 1: the next byte that is to be written is changed; 0: none */
+    uint8_t corrupt_by;
     char host[64];
     uint16_t port;
     char address[96]; /* "127.0.0.1:PORT" */
@@ -144,6 +146,9 @@ void burrow_go_down(struct burrow *burrow, enum peer_cut how);
 void burrow_come_up(struct burrow *burrow);
 void burrow_chop(struct burrow *burrow, size_t bytes);
 void burrow_every(struct burrow *burrow, int64_t ms);
+
+/* Changes, by exclusive or, the n-th byte that is sent from now on, 1 = the next one. 0: none. */
+void burrow_corrupt(struct burrow *burrow, size_t nth, uint8_t by);
 
 /* Rules --------------------------------------------------------------------------------------------------------------- */
 
