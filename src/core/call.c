@@ -255,17 +255,23 @@ static coney_status run_blocking(struct op *op, coney_call *call)
         op_unref(op);
         return op_refuse(call, CONEY_EDEADLK, "a blocking call inside a callback of the loop that must answer it: set on_done");
     }
+    coney_loop *loop = op->loop;
+    bool steps = loop_is_stepped_here(loop);
     op->waited_for = true;
     op_ref(op);
-    loop_post(op->loop, &op->task);
-    if (loop_is_stepped_here(op->loop))
+    if (!steps)
+        loop_hold(loop); /* another thread may close everything meanwhile, which ends the call */
+    loop_post(loop, &op->task);
+    if (steps)
         wait_stepping(op);
     else
         wait_blocking(op);
     if (end_once(op, CONEY_ETIMEDOUT, 0, 0, NULL, NULL)) {
         op->gave_up = true;
-        loop_post(op->loop, &op->cancel); /* takes over the reference that op_end would have dropped */
+        loop_post(loop, &op->cancel); /* takes over the reference that op_end would have dropped */
     }
+    if (!steps)
+        loop_release(loop);
     coney_status status = op->call.status;
     if (call != NULL)
         copy_results(call, &op->call);

@@ -16,6 +16,7 @@
 #include "base/time.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -31,6 +32,7 @@ struct coney_loop {
     uint32_t generation;
     _Atomic(struct task *) posts; /* the latest first */
     atomic_bool asleep;
+    _Atomic uint32_t holders;      /* threads that are inside something that touches the loop */
     _Atomic(const void *) current; /* the thread in a step, as thread_mark says it */
     _Atomic(const void *) stepper; /* the thread of the last step */
     struct task *deferred;
@@ -65,15 +67,28 @@ static void wake(coney_loop *loop)
     (void)written; /* it fails only when the count is full, and then the descriptor is readable anyway */
 }
 
+void loop_hold(coney_loop *loop)
+{
+    atomic_fetch_add(&loop->holders, 1);
+}
+
+void loop_release(coney_loop *loop)
+{
+    atomic_fetch_sub(&loop->holders, 1);
+}
+
+/* Held: as soon as the task can be seen it may run, and be what ends the loop. */
 void loop_post(coney_loop *loop, struct task *task)
 {
     if (atomic_exchange(&task->posted, true) || is_forked(loop))
         return;
+    loop_hold(loop);
     struct task *top = atomic_load_explicit(&loop->posts, memory_order_relaxed);
     do
         task->next = top;
     while (!atomic_compare_exchange_weak(&loop->posts, &top, task));
     wake(loop);
+    loop_release(loop);
 }
 
 void loop_defer(coney_loop *loop, struct task *task)
@@ -244,13 +259,20 @@ static void leave(coney_loop *loop)
     atomic_store_explicit(&loop->current, NULL, memory_order_release);
 }
 
-/* The last round, without descriptors and timers: what was posted may be all that frees its owner. */
+static bool is_needed(const coney_loop *loop)
+{
+    return atomic_load(&loop->holders) > 0 || atomic_load(&loop->posts) != NULL || loop->deferred != NULL;
+}
+
+/* The last rounds, without descriptors and timers: what was posted may be all that frees its owner. */
 static void destroy(coney_loop *loop)
 {
     enter(loop);
-    while (!is_forked(loop) && (atomic_load(&loop->posts) != NULL || loop->deferred != NULL)) {
+    while (!is_forked(loop) && is_needed(loop)) {
         run_posts(loop);
         run_deferred(loop);
+        if (atomic_load(&loop->holders) > 0)
+            sched_yield();
     }
     timers_free(&loop->timers);
     close(loop->epoll_fd);

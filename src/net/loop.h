@@ -2,7 +2,7 @@
  *
  * Everything that belongs to a loop (links, timers, the state of producers and consumers) is touched only by the thread that
  * is in a step of it; other threads hand in tasks. So that state needs no locks, and callbacks run with none held.
- * Only loop_post, loop_is_current, loop_has_thread and loop_is_stepped_here may be called from other threads.
+ * Only loop_post, loop_hold, loop_release, loop_is_current, loop_has_thread and loop_is_stepped_here may be called from other threads.
  *
  * A round: wait for descriptors, call their watches, run the tasks that were posted, fire the timers that are due, run the
  * deferred tasks. A step is one round that does not wait. In a forked child the loop runs nothing, touches no task and may only be freed.
@@ -29,6 +29,11 @@ struct task {
  * loop when the loop sleeps: one eventfd write for any number of posts between two rounds. Tasks run in the order of their
  * posts; one that is posted by a task runs in the next round. Tasks that wait when the loop is freed run then. */
 void loop_post(coney_loop *loop, struct task *task);
+
+/* Any thread: the loop is not freed before it is released again: for a thread that hands in what may be the end of everything, and uses the loop
+ * afterwards. It must not wait for long in between, unless that ends with the loop's work. */
+void loop_hold(coney_loop *loop);
+void loop_release(coney_loop *loop);
 
 /* On the loop: runs the task at the end of this round, before the loop looks at its descriptors again: for what is worth
  * gathering over a round (writes, hand-overs). Same rule about a task that is posted or deferred already. One that is deferred
