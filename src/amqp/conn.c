@@ -381,7 +381,7 @@ static void init(struct conn *base)
 static void down(struct conn *base, coney_status status, const char *text)
 {
     struct amqp_conn *conn = amqp_conn_of(base);
-    if (conn->logged_in)
+    if (conn->logged_in || base->env->closing != NULL)
         topology_conn_lost(amqp_of(base->env), conn);
     if (conn->blocked)
         counter_add(&amqp_of(base->env)->blocked, (uint64_t)-1);

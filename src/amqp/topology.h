@@ -49,7 +49,7 @@ void topology_init(struct coney_amqp *amqp);
 /* The environment has ended: no replay begins any more, calls that wait are told, the records are freed. */
 void topology_free(struct coney_amqp *amqp);
 
-/* A connection that was ready is gone, not by our own close. */
+/* A connection that was ready is gone, not by our own close; or any, while the environment is being closed: nothing of it may be used any more. */
 void topology_conn_lost(struct coney_amqp *amqp, struct amqp_conn *conn);
 
 /* True: a member may go on at once. Otherwise it waits in the list and place_go_on is called. */
