@@ -298,6 +298,25 @@ static void I03_every_settlement_names_a_tag_that_is_out_whatever_the_order(void
     monitor_free(&shelf.monitor);
 }
 
+static void as_many_messages_can_be_kept_as_the_bound_has_room_for(void **state)
+{
+    (void)state;
+    static char body[10000] = "m0";
+    struct shelf shelf = {0};
+    struct bench bench = {.parcels = {.decide = shelve, .decide_ctx = &shelf}};
+    amqp_stage_up(&bench.stage);
+    coney_amqp_consumer_options options = {.prefetch = CONEY_OFF, .max_kept = 2 * 300 * sizeof body};
+    bench.consumer = amqp_stage_consumer(&bench.stage, "q", &bench.parcels, &options);
+    for (size_t i = 0; i < 300; i++)
+        amqp_peer_deliver_content(bench.stage.peer, "q", coney_bytes_of(NULL, 0), coney_bytes_of(body, sizeof body), 0);
+    shelf_wait(&shelf, 300); /* although the blocks that they came in are larger by far */
+    assert_in_range(warren_stats(bench.consumer).kept_bytes, 300 * sizeof body, 2 * 300 * sizeof body);
+    for (size_t i = 0; i < 300; i++)
+        assert_int_equal(coney_kept_settle(&shelf.kept[i], CONEY_ACK), CONEY_OK);
+    bench_down(&bench);
+    monitor_free(&shelf.monitor);
+}
+
 static void acks_in_order_go_out_in_runs(void **state)
 {
     (void)state;
@@ -587,6 +606,7 @@ int main(void)
         cmocka_unit_test(a_full_consumer_keeps_no_other_call_of_its_connection_waiting),
         cmocka_unit_test(acks_in_order_go_out_in_runs),
         cmocka_unit_test(handlers_may_close_the_consumers_of_each_other),
+        cmocka_unit_test(as_many_messages_can_be_kept_as_the_bound_has_room_for),
         cmocka_unit_test(settling_after_a_cut_sends_nothing),
     };
     return run_tests(tests);

@@ -341,8 +341,8 @@ CONEY_API coney_status coney_amqp_publisher_flush(coney_amqp_publisher *publishe
  * wait for a broker that cannot be reached: once an attempt to find a place again has failed, what is in hand becomes CONEY_EUNKNOWN and the
  * close answers CONEY_ELOST (coney_amqp_publisher_flush waits). Wakes publishes that wait with CONEY_ECLOSED. The handle is closed whatever is
  * answered. call->value: how many messages had another outcome than CONEY_OK while it was closing. Clears *publisher; NULL there is harmless.
- * When it has ended no callback runs any
- * more; from a callback it returns at once, and the outcomes that are due come after it. */
+ * When it has ended no callback runs any more; from a callback it returns
+ * at once, and the outcomes that are due come after it. */
 CONEY_API coney_status coney_amqp_publisher_close(coney_amqp_publisher **publisher, coney_call *call);
 
 typedef struct coney_amqp_publisher_stats {
@@ -442,8 +442,10 @@ typedef struct coney_amqp_consumer_options {
     int64_t priority; /* with has_priority: consumers of a higher one are served first */
     const coney_field *arguments; /* "x-stream-offset" and what else the queue takes */
     size_t argument_count;
-    int64_t max_kept;   /* bytes of kept deliveries; default 64 MiB: beyond it the next message is held back */
-    int64_t max_queued; /* bytes received and not handed over; default 64 MiB: beyond it only answers are read */
+    /* Bytes of kept deliveries; default 64 MiB: beyond it the next message is held back. A large one can count up to twice its size. */
+    int64_t max_kept;
+    /* Bytes received and not yet handed over; default 64 MiB: beyond it the connection is read no further, which holds up the other consumers on it. */
+    int64_t max_queued;
     bool has_priority;
     bool exclusive;   /* no other consumer may be on the queue */
     bool no_ack;      /* the broker forgets what it sends: nothing is settled, and at a cut messages are lost */
@@ -469,8 +471,8 @@ static inline coney_amqp_consumer *coney_amqp_consumer_open(coney_amqp *rabbit, 
 }
 
 /* Ends it: waits for a handler that runs (not from inside that handler) and starts none after that, cancels, writes the acks that are due, gives
- * back with nack what no handler had, closes the channel: kept deliveries that are open then go back to the queue. call->value: how many
- * those were (they stay readable; settling them answers CONEY_ECLOSED). Clears *consumer; NULL there is harmless. */
+ * back with nack what no handler had and what is still kept, closes the channel. call->value: how many kept deliveries that were (they
+ * stay readable; settling them answers CONEY_ECLOSED). Clears *consumer; NULL there is harmless. */
 CONEY_API coney_status coney_amqp_consumer_close(coney_amqp_consumer **consumer, coney_call *call);
 
 /* No handler starts between pause and resume; pause waits for one that runs, but neither from inside that handler nor on the loop. Each

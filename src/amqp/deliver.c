@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#define MOVED_PART 8                   /* a run that is no larger a part of its block is moved */
 #define MOVED_LEAST ((size_t)60 << 10) /* of a block for runs that are moved together */
 
 /* As much is queued as may be: the connection waits --------------------------------------------------------------------- */
@@ -68,7 +69,7 @@ static void move_together(struct coney_amqp_consumer *consumer, struct run *run)
     lock_acquire(&consumer->receiver.lock);
     bool behind = consumer->queue_head != consumer->queue_tail;
     lock_release(&consumer->receiver.lock);
-    if (!behind || !receiver_copies(run->block, len))
+    if (!behind || len > run->block->cap / MOVED_PART)
         return;
     if (consumer->moved == NULL || consumer->moved->cap - consumer->moved_len < len) {
         struct block *block = block_get(pool, len > MOVED_LEAST ? len : MOVED_LEAST);

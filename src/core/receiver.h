@@ -107,7 +107,8 @@ struct receiver_kept {
     _Atomic uint32_t refs;
 };
 
-/* Whether a delivery of `len` bytes in `block` is copied when it is kept: it is small, or small beside its block. */
+/* Whether a delivery of `len` bytes in `block` is copied when it is kept: it is small, or no more than half of its block, of which it would hold
+ * the rest as well. */
 bool receiver_copies(const struct block *block, size_t len);
 
 /* On the lane: counts a delivery among those that are open. `kept` has one reference; `block` is NULL when `len` bytes were copied. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #define COPY_ALWAYS 4096 /* a delivery up to this size is copied */
-#define COPY_FRACTION 8  /* a larger one if it is this small a part of its block */
+#define COPY_FRACTION 2  /* a larger one if it is this small a part of its block: none counts for more than twice its size */
 
 bool receiver_copies(const struct block *block, size_t len)
 {
