@@ -333,7 +333,7 @@ uint64_t outbox_rewind(struct outbox *o)
 {
     uint64_t open = 0;
     uint64_t head = atomic_load_explicit(&o->head, memory_order_relaxed);
-    for (uint64_t number = head; number < o->left; number++)
+    for (uint64_t number = head; number < o->cursor; number++)
         open += outbox_slot(o, number)->state == SLOT_OPEN;
     if (o->careful < o->left)
         o->careful = o->left;

@@ -183,7 +183,7 @@ size_t outbox_take(struct outbox *o, size_t max_bytes, struct iovec *slices, siz
 void outbox_written(struct outbox *o);
 
 /* The connection is gone, nothing of this outbox is being written any more: what is in hand will be taken again, from the oldest open slot on.
- * Returns how many open slots had been taken, on this connection or on one before. */
+ * Returns how many open slots had been taken on this connection: what is in hand since an earlier loss has been reported there. */
 uint64_t outbox_rewind(struct outbox *o);
 
 /* The number of the oldest open slot with this publishing id (the first eight bytes of its entry, network order) among those that were taken,
