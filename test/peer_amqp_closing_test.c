@@ -145,7 +145,7 @@ static void G13_an_outcome_a_delivery_or_the_end_of_a_call_may_close_all_that_is
             continue;
         closer_up(&closer, where);
         arm(&closer);
-        amqp_peer_deliver(closer.stage.peer, "q", 0, 20);
+        amqp_peer_feed(closer.stage.peer, "q", 20);
         if (where == IN_OUTCOME)
             amqp_publish_numbered(closer.publisher, 0, 1);
         coney_call call = {.on_done = on_done, .ctx = &closer};

@@ -592,6 +592,7 @@ struct ending {
     const struct ending_case *at;
     bool whole;
     bool done;
+    _Atomic bool armed; /* `publisher` is there */
 };
 
 struct ending_case {
@@ -604,7 +605,7 @@ struct ending_case {
 
 static void end_when(struct ending *ending, bool fits)
 {
-    if (!fits || ending->done || ending->publisher == NULL)
+    if (!fits || !ending->armed || ending->done)
         return;
     ending->done = true;
     coney_call *call = &ending->closing.call;
@@ -705,6 +706,7 @@ static void end_inside(const struct ending_case *at, bool whole)
     amqp_peer_wait_messages(ending.stage.peer, 4);
     amqp_peer_confirm_by_hand(ending.stage.peer, at->provoke == provoke_nack || at->provoke == provoke_return);
     ending.publisher = publisher;
+    ending.armed = true;
     at->provoke(&ending);
     if (at->provoke == provoke_return)
         amqp_peer_confirm(ending.stage.peer, 4);

@@ -445,8 +445,10 @@ static void call_done(void *ctx, const coney_call *call)
 
 coney_call *waited_call_of(struct waited_call *call, int64_t deadline)
 {
+    monitor_lock(&call->monitor); /* somebody may wait for it already */
     call->call = (coney_call){.deadline = deadline * CONEY_MILLISECOND, .on_done = call_done, .ctx = call};
     call->done = 0;
+    monitor_unlock(&call->monitor);
     return &call->call;
 }
 
