@@ -279,7 +279,8 @@ static void J07_after_the_end_a_publish_is_an_error_and_leaves_nothing_behind(vo
     for (uint64_t i = 0; i < 5; i++)
         assert_int_equal(publish(publisher, "x", due + i), CONEY_ECLOSED);
     assert_int_equal(stats_of(publisher).accepted, before.accepted);
-    assert_int_equal(stats_of(publisher).pending, 0);
+    while (stats_of(publisher).pending > 0) /* it is counted once the handler of the last outcome has returned */
+        sched_yield();
     coney_amqp_publisher_close(&publisher, NULL);
     outcomes_are_each_once(&outcomes, 0, due);
     down(&stage, &outcomes, NULL);
