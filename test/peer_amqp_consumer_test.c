@@ -191,6 +191,39 @@ static void H04_what_arrives_between_cancel_and_its_answer_goes_back_and_nothing
     bench_down(&bench);
 }
 
+static coney_amqp_stats stats_of(const coney_amqp *rabbit)
+{
+    coney_amqp_stats stats;
+    assert_int_equal(coney_amqp_get_stats(rabbit, &stats), CONEY_OK);
+    return stats;
+}
+
+static void what_arrives_while_a_consumer_is_closed_takes_no_memory(void **state)
+{
+    (void)state;
+    static char body[60000] = "m0";
+    struct bench bench;
+    coney_amqp_consumer_options options = {.prefetch = CONEY_OFF};
+    bench_up(&bench, &options);
+    amqp_peer_hold(bench.stage.peer, AMQP_BASIC_CANCEL, 1);
+    struct waited_call closing = {0};
+    assert_int_equal(coney_amqp_consumer_close(&bench.consumer, waited_call_of(&closing, 0)), CONEY_OK);
+    amqp_peer_wait_count(bench.stage.peer, AMQP_BASIC_CANCEL, 1);
+    for (size_t i = 0; i < 400; i++)
+        amqp_peer_deliver_content(bench.stage.peer, "q", coney_bytes_of(NULL, 0), coney_bytes_of(body, sizeof body), 0);
+    for (int64_t until = now_ms() + scaled_ms(SUPPORT_PATIENCE); stats_of(bench.stage.rabbit).bytes_in < 400 * sizeof body;) {
+        assert_true(now_ms() < until);
+        sched_yield();
+    }
+    assert_true(stats_of(bench.stage.rabbit).memory_out < 4 << 20);
+    amqp_peer_release(bench.stage.peer, AMQP_BASIC_CANCEL);
+    assert_int_equal(waited_call_wait(&closing), CONEY_OK);
+    amqp_peer_wait_deliveries(bench.stage.peer, AMQP_PEER_REQUEUED, 400);
+    assert_int_equal(parcels_count(&bench.parcels), 0);
+    waited_call_free(&closing);
+    bench_down(&bench);
+}
+
 static void H10_what_was_given_back_is_handed_over_no_more(void **state)
 {
     (void)state;
@@ -608,6 +641,7 @@ int main(void)
         cmocka_unit_test(handlers_may_close_the_consumers_of_each_other),
         cmocka_unit_test(as_many_messages_can_be_kept_as_the_bound_has_room_for),
         cmocka_unit_test(settling_after_a_cut_sends_nothing),
+        cmocka_unit_test(what_arrives_while_a_consumer_is_closed_takes_no_memory),
     };
     return run_tests(tests);
 }

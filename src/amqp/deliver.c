@@ -105,16 +105,31 @@ static bool has_room(struct coney_amqp_consumer *consumer)
     return consumer->queue_tail - consumer->queue_head < consumer->queue_cap || grow_queue(consumer);
 }
 
+/* Under the lock. */
+static bool count_in(struct coney_amqp_consumer *consumer, uint64_t count)
+{
+    return consumer->options.no_ack || ledger_receive(&consumer->ledger, count);
+}
+
 static bool enqueue(struct coney_amqp_consumer *consumer, struct run *run, uint64_t count)
 {
     move_together(consumer, run);
     lock_acquire(&consumer->receiver.lock);
     run->place = consumer->receiver.place;
-    bool room = has_room(consumer) && (consumer->options.no_ack || ledger_receive(&consumer->ledger, count));
+    bool room = has_room(consumer) && count_in(consumer, count);
     if (room && !extend_last(consumer, run))
         consumer->queue[consumer->queue_tail++ & (consumer->queue_cap - 1)] = *run;
     lock_release(&consumer->receiver.lock);
     return room;
+}
+
+/* No handler will have it: it goes back when the cancel is answered. */
+static bool only_count(struct coney_amqp_consumer *consumer, uint64_t count)
+{
+    lock_acquire(&consumer->receiver.lock);
+    bool counted = count_in(consumer, count);
+    lock_release(&consumer->receiver.lock);
+    return counted;
 }
 
 static void drop_open_run(struct coney_amqp_consumer *consumer)
@@ -129,15 +144,19 @@ void amqp_consumer_queue_open_run(struct coney_amqp_consumer *consumer)
     if (run->block == NULL)
         return;
     uint64_t count = consumer->next_tag - consumer->open_tag;
-    counter_add(&consumer->received_bytes, (uint64_t)(run->end - run->at));
-    if (consumer->no_memory || !enqueue(consumer, run, count)) {
-        counter_add(&consumer->received_bytes, 0 - (uint64_t)(run->end - run->at));
-        consumer->no_memory = true;
+    uint64_t bytes = (uint64_t)(run->end - run->at);
+    bool wanted = !consumer->receiver.unsubscribing;
+    counter_add(&consumer->received_bytes, bytes);
+    bool taken = !consumer->no_memory && (wanted ? enqueue(consumer, run, count) : only_count(consumer, count));
+    consumer->no_memory = !taken;
+    if (taken)
+        consumer->next_number += count;
+    if (!taken || !wanted) {
+        counter_add(&consumer->received_bytes, 0 - bytes);
         drop_open_run(consumer);
         return;
     }
     *run = (struct run){0};
-    consumer->next_number += count;
     if (consumer->receiver.member.state == MEMBER_ACTIVE)
         lane_wake(&consumer->receiver.lane);
     hold_up_if_full(consumer);
