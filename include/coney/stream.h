@@ -64,11 +64,12 @@ typedef struct coney_stream_env_options {
     const coney_tls_options *tls; /* for rabbitmq-stream+tls; refused beside a plain URI (CONEY_EINVAL) */
     coney_credentials_fn credentials; /* asked, not the URI's user and password; a close waits for a call under way */
     void *credentials_ctx;
+    const char *mechanism; /* "PLAIN" (default), "EXTERNAL" (the client certificate says who it is), "ANONYMOUS" */
 } coney_stream_env_options;
 
 /* Connects and logs in. `uri`: rabbitmq-stream[+tls]://[user[:password]@]host[:port][,host:port…][/vhost][?option=value…]; default user
  * and password "guest", port 5552 (with TLS 5551), virtual host "/". Options of the URI: heartbeat (s), connect_timeout (ms), frame_max,
- * name, shuffle (true|false); for TLS cacertfile, certfile, keyfile, password (of the key), verify (verify_peer|verify_none),
+ * name, shuffle (true|false), auth_mechanism; for TLS cacertfile, certfile, keyfile, password (of the key), verify (verify_peer|verify_none),
  * server_name_indication; an option of the struct wins. NULL `uri` = "rabbitmq-stream://localhost". With rabbitmq-stream+tls nothing is
  * ever sent in clear text: the nodes that metadata names are dialled by TLS, too.
  * Returns the handle or NULL. With call->on_done it exists at once; if opening fails the handle is dead (every use answers

@@ -78,8 +78,7 @@ void amqp_conn_unpin(struct amqp_conn *conn);
 /* Whether one more channel can be had: a number is free, or an idle channel is there. Not before it is ready. */
 bool amqp_conn_has_channel(const struct amqp_conn *conn);
 
-/* handshake.c: the log-in. amqp_mechanism_name: a SASL mechanism's name as the broker writes it, whatever the case; NULL when it is not known. */
-const char *amqp_mechanism_name(const char *name);
+/* handshake.c: the log-in. */
 void amqp_login(struct conn *conn);
 void amqp_login_method(struct amqp_conn *conn, const struct amqp_method *method);
 void amqp_login_refused(struct amqp_conn *conn, uint16_t code, const char *reason); /* the broker closes the connection */

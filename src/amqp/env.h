@@ -22,7 +22,6 @@ struct coney_amqp {
     struct env env;
     int64_t channel_max;   /* that we offer; 0 = what the broker allows */
     size_t max_message;    /* of the largest body accepted */
-    const char *mechanism; /* of SASL, as amqp_mechanism_name gives it */
     struct topology topology;
     struct round rounds[3];    /* by purpose: each dials the addresses for its connections */
     struct list loans_waiting; /* loan.h */

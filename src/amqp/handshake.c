@@ -10,7 +10,6 @@
 #include "proto/amqp091/table.h"
 
 #include <stdio.h>
-#include <strings.h>
 
 #define START_MAX_OLD 4096 /* bytes of the start-ok frame at most, before RabbitMQ 4.1 */
 #define FRAME_MAX_LEAST_NEW 8192
@@ -98,20 +97,12 @@ static const struct mechanism {
     {"ANONYMOUS", nothing},
 };
 
-const char *amqp_mechanism_name(const char *name)
-{
-    for (size_t i = 0; i < sizeof mechanisms / sizeof mechanisms[0]; i++)
-        if (strcasecmp(mechanisms[i].name, name) == 0)
-            return mechanisms[i].name;
-    return NULL;
-}
-
 static const struct mechanism *mechanism_of(const struct amqp_conn *conn)
 {
-    const char *wanted = amqp_of(conn->conn.env)->mechanism;
+    const char *wanted = conn->conn.env->settings.mechanism;
     size_t i = 0;
     while (strcmp(mechanisms[i].name, wanted) != 0)
-        i++; /* amqp_mechanism_name has given it */
+        i++; /* the settings know no other */
     return &mechanisms[i];
 }
 

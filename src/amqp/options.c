@@ -9,6 +9,8 @@ static const struct settings_number numbers[] = {
     {.key = "channel_max", .least = 0, .most = AMQP_CHANNEL_MAX, .offset = offsetof(struct coney_amqp, channel_max)},
 };
 
+static const char *const mechanisms[] = {"PLAIN", "AMQPLAIN", "EXTERNAL", "ANONYMOUS", NULL};
+
 const struct settings_kind amqp_settings = {
     .scheme = "amqp",
     .tls_scheme = "amqps",
@@ -18,6 +20,7 @@ const struct settings_kind amqp_settings = {
     .host = "localhost",
     .empty_path_is_vhost = true,
     .frame_max = DEFAULT_FRAME_MAX,
+    .mechanisms = mechanisms,
     .numbers = numbers,
     .number_count = sizeof numbers / sizeof numbers[0],
 };
@@ -32,6 +35,7 @@ void amqp_common_options(const coney_amqp_options *options, struct env_options *
                 .properties = options->client_properties,
                 .property_count = options->client_property_count,
                 .tls = options->tls,
+                .mechanism = options->mechanism,
                 .heartbeat = options->heartbeat,
                 .connect_timeout = options->connect_timeout,
                 .call_deadline = options->call_deadline,
@@ -57,7 +61,6 @@ void amqp_common_options(const coney_amqp_options *options, struct env_options *
 coney_status amqp_own_options(struct coney_amqp *amqp, const coney_amqp_options *options, coney_call *call)
 {
     const struct settings *settings = &amqp->env.settings;
-    const char *mechanism = options->mechanism != NULL ? options->mechanism : settings->mechanism;
     if (options->channel_max < 0 || options->channel_max > AMQP_CHANNEL_MAX)
         return op_refuse(call, CONEY_EINVAL, "channel_max is out of range: up to %d, or 0 for the default", AMQP_CHANNEL_MAX);
     if (options->max_message < 0 || options->max_message > LARGEST_MESSAGE)
@@ -66,10 +69,6 @@ coney_status amqp_own_options(struct coney_amqp *amqp, const coney_amqp_options 
     if (settings->frame_max != 0 && settings->frame_max < AMQP_FRAME_MAX_LEAST)
         return op_refuse(call, CONEY_EINVAL, "frame_max is %u bytes: at least %d, or 0 for the default",
                          (unsigned)settings->frame_max, AMQP_FRAME_MAX_LEAST);
-    amqp->mechanism = amqp_mechanism_name(mechanism != NULL ? mechanism : "PLAIN");
-    if (amqp->mechanism == NULL)
-        return op_refuse(call, CONEY_EINVAL, "the SASL mechanism '%s' is not known: PLAIN, AMQPLAIN, EXTERNAL, ANONYMOUS",
-                         mechanism);
     if (options->channel_max > 0)
         amqp->channel_max = options->channel_max;
     amqp->max_message = (size_t)(options->max_message > 0 ? options->max_message : DEFAULT_MAX_MESSAGE);

@@ -118,7 +118,7 @@ static void the_defaults_are_those_of_the_header(void **state)
     assert_int_equal(settings->connect_timeout, 5 * CONEY_SECOND);
     assert_int_equal(reading.amqp.channel_max, 0);
     assert_int_equal(reading.amqp.max_message, 128 * CONEY_MIB);
-    assert_string_equal(reading.amqp.mechanism, "PLAIN");
+    assert_string_equal(reading.amqp.env.settings.mechanism, "PLAIN");
     release(&reading);
 }
 
@@ -134,7 +134,7 @@ static void the_options_of_a_uri_reach_the_settings(void **state)
     assert_int_equal(settings->frame_max, 8192);
     assert_string_equal(settings->name, "me");
     assert_int_equal(reading.amqp.channel_max, 12);
-    assert_string_equal(reading.amqp.mechanism, "EXTERNAL");
+    assert_string_equal(reading.amqp.env.settings.mechanism, "EXTERNAL");
     release(&reading);
 }
 
@@ -156,7 +156,7 @@ static void an_option_of_the_struct_wins(void **state)
     assert_string_equal(settings->name, "you");
     assert_int_equal(reading.amqp.channel_max, 5);
     assert_int_equal(reading.amqp.max_message, 1000);
-    assert_string_equal(reading.amqp.mechanism, "AMQPLAIN");
+    assert_string_equal(reading.amqp.env.settings.mechanism, "AMQPLAIN");
     release(&reading);
 }
 

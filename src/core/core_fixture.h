@@ -182,7 +182,9 @@ static inline void open_env(struct env *env)
     round_start(&fake_of(env)->round);
 }
 
-static const struct settings_kind settings_kind = {.scheme = "fake", .tls_scheme = "fakes", .port = 1, .tls_port = 2};
+static const char *const mechanisms[] = {"PLAIN", NULL};
+static const struct settings_kind settings_kind = {
+    .scheme = "fake", .tls_scheme = "fakes", .port = 1, .tls_port = 2, .mechanisms = mechanisms};
 
 static const struct env_kind env_kind = {
     .size = sizeof(struct fake_env),

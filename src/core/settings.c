@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define DEFAULT_HEARTBEAT 60
 #define DEFAULT_CONNECT_TIMEOUT (5 * CONEY_SECOND)
@@ -132,9 +133,22 @@ static coney_status read_name(struct reading *r, const struct uri_option *option
     return copy(r, &r->settings->name, option->value);
 }
 
+static coney_status set_mechanism(struct reading *r, const char *name)
+{
+    char known[TEXT_MOST] = "";
+    for (const char *const *at = r->kind->mechanisms; *at != NULL; at++) {
+        text_append(known, sizeof known, "%s%s", known[0] != '\0' ? ", " : "", *at);
+        if (strcasecmp(*at, name) != 0)
+            continue;
+        r->settings->mechanism = *at;
+        return CONEY_OK;
+    }
+    return complain(r, "the SASL mechanism '%s' is not known: %s", name, known);
+}
+
 static coney_status read_mechanism(struct reading *r, const struct uri_option *option)
 {
-    return copy(r, &r->settings->mechanism, option->value);
+    return set_mechanism(r, option->value);
 }
 
 static coney_status read_shuffle(struct reading *r, const struct uri_option *option)
@@ -368,6 +382,8 @@ static coney_status read_options(struct reading *r)
     struct settings *settings = r->settings;
     const struct settings_options *options = r->options;
     coney_status status = options->name != NULL ? copy(r, &settings->name, options->name) : CONEY_OK;
+    if (status == CONEY_OK && options->mechanism != NULL)
+        status = set_mechanism(r, options->mechanism);
     for (size_t i = 0; status == CONEY_OK && options->addresses != NULL && options->addresses[i] != NULL; i++)
         status = add_address_text(r, options->addresses[i]);
     if (status == CONEY_OK)
@@ -398,6 +414,7 @@ coney_status settings_read(struct settings *settings, const struct settings_kind
         .recovery_delay = DEFAULT_RECOVERY_DELAY,
         .recovery_max_delay = DEFAULT_RECOVERY_MAX_DELAY,
         .frame_max = kind->frame_max,
+        .mechanism = kind->mechanisms[0],
     };
     coney_status status = copy(&r, &settings->name, "coney");
     if (status == CONEY_OK)
@@ -424,6 +441,5 @@ void settings_free(struct settings *settings)
     free(settings->user);
     free(settings->password);
     free(settings->vhost);
-    free(settings->mechanism);
     *settings = (struct settings){0};
 }

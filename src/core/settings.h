@@ -27,7 +27,7 @@ struct settings {
     char *user;
     char *password;
     char *vhost;
-    char *mechanism; /* of SASL, as the URI names it; NULL = the client chooses */
+    const char *mechanism; /* of SASL, as the broker writes it: one of the kind's */
     struct node *addresses;
     size_t address_count;
     coney_field *properties; /* of the client's; keys and string values are copies */
@@ -58,10 +58,11 @@ struct settings_kind {
     const char *tls_scheme; /* "amqps" */
     uint16_t port;
     uint16_t tls_port;
-    const char *standard;     /* the URI that NULL stands for */
-    const char *host;         /* what an empty host stands for; NULL: a host must be given */
-    bool empty_path_is_vhost; /* "scheme://host/" names the virtual host ""; otherwise "/" */
-    uint32_t frame_max;       /* the default */
+    const char *standard;          /* the URI that NULL stands for */
+    const char *host;              /* what an empty host stands for; NULL: a host must be given */
+    bool empty_path_is_vhost;      /* "scheme://host/" names the virtual host ""; otherwise "/" */
+    uint32_t frame_max;            /* the default */
+    const char *const *mechanisms; /* of SASL, NULL-terminated; the first is the default */
     const struct settings_number *numbers;
     size_t number_count;
 };
@@ -73,7 +74,8 @@ struct settings_options {
     const coney_field *properties;
     size_t property_count;
     const coney_tls_options *tls;
-    int64_t heartbeat; /* nanoseconds, and below */
+    const char *mechanism; /* in upper or lower case */
+    int64_t heartbeat;     /* nanoseconds, and below */
     int64_t connect_timeout;
     int64_t call_deadline;
     int64_t recovery_delay;

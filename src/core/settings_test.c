@@ -23,6 +23,8 @@ static const struct settings_number numbers[] = {
     {.key = "lanes", .least = 1, .most = 9, .offset = offsetof(struct extra, lanes)},
 };
 
+static const char *const mechanisms[] = {"PLAIN", "EXTERNAL", NULL};
+
 static const struct settings_kind kind = {
     .scheme = "amqp",
     .tls_scheme = "amqps",
@@ -32,6 +34,7 @@ static const struct settings_kind kind = {
     .host = "localhost",
     .empty_path_is_vhost = true,
     .frame_max = 131072,
+    .mechanisms = mechanisms,
     .numbers = numbers,
     .number_count = 1,
 };
@@ -114,7 +117,7 @@ static void the_options_in_common_use_are_understood(void **state)
     assert_int_equal(extra.lanes, 3);
     settings_free(&settings);
     settings = settings_of("amqp://h", &none);
-    assert_null(settings.mechanism);
+    assert_string_equal(settings.mechanism, "PLAIN");
     assert_int_equal(extra.lanes, 0);
     settings_free(&settings);
 }

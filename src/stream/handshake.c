@@ -68,9 +68,12 @@ static void got_properties(struct stream_conn *conn, const struct stream_frame *
     ask(conn, &next);
 }
 
-/* The data of SASL PLAIN; false when it has no room. */
-static bool plain(const struct conn *conn, const char *secret, uint8_t data[PLAIN_CAP], size_t *len)
+/* What is said to the broker under the mechanism: PLAIN alone has data; false when it has no room. */
+static bool response(const struct conn *conn, const char *secret, uint8_t data[PLAIN_CAP], size_t *len)
 {
+    *len = 0;
+    if (strcmp(conn->env->settings.mechanism, "PLAIN") != 0)
+        return true;
     const char *name = env_user(conn->env);
     size_t user = strlen(name);
     size_t password = strlen(secret);
@@ -84,22 +87,23 @@ static bool plain(const struct conn *conn, const char *secret, uint8_t data[PLAI
     return true;
 }
 
-static struct stream_frame authenticate(const uint8_t *data, size_t len)
+static struct stream_frame authenticate(const struct conn *conn, const uint8_t *data, size_t len)
 {
+    coney_bytes mechanism = coney_bytes_str(conn->env->settings.mechanism);
     return (struct stream_frame){.key = STREAM_SASL_AUTHENTICATE,
-                                 .sasl_authenticate = {.mechanism = CONEY_STR("PLAIN"), .data = {data, len}}};
+                                 .sasl_authenticate = {.mechanism = mechanism, .data = {data, len}}};
 }
 
-static void send_plain(struct stream_conn *conn)
+static void send_authenticate(struct stream_conn *conn)
 {
     uint8_t data[PLAIN_CAP];
     size_t len;
-    if (!plain(&conn->conn, env_password(conn->conn.env), data, &len)) {
+    if (!response(&conn->conn, env_password(conn->conn.env), data, &len)) {
         conn_fail(&conn->conn, CONEY_EINVAL, 0,
                   "user name and password take more than 4 KiB together: the broker takes no such log-in");
         return;
     }
-    struct stream_frame frame = authenticate(data, len);
+    struct stream_frame frame = authenticate(&conn->conn, data, len);
     ask(conn, &frame);
     explicit_bzero(data, sizeof data);
 }
@@ -114,9 +118,9 @@ bool stream_renew(struct conn *conn, const char *secret, struct renewal *renewal
 {
     uint8_t data[PLAIN_CAP];
     size_t len;
-    if (!plain(conn, secret, data, &len))
+    if (!response(conn, secret, data, &len))
         return false;
-    struct stream_frame frame = authenticate(data, len);
+    struct stream_frame frame = authenticate(conn, data, len);
     bool sent = stream_conn_request(conn, &frame, time_after(time_now(), conn->env->settings.call_deadline), renewed, renewal);
     explicit_bzero(data, sizeof data);
     return sent;
@@ -125,17 +129,18 @@ bool stream_renew(struct conn *conn, const char *secret, struct renewal *renewal
 static void got_mechanisms(struct stream_conn *conn, const struct stream_frame *frame)
 {
     struct list_iter it = list_iter_of(frame->sasl_handshake_answer.mechanisms);
+    const char *wanted = conn->conn.env->settings.mechanism;
     coney_bytes mechanism;
     while (list_next_string(&it, &mechanism)) {
-        if (bytes_equal(mechanism, CONEY_STR("PLAIN"))) {
-            send_plain(conn);
+        if (bytes_equal(mechanism, coney_bytes_str(wanted))) {
+            send_authenticate(conn);
             return;
         }
     }
     char text[TEXT_CAP];
     text_print(text, sizeof text,
-               "%s does not offer the SASL mechanism PLAIN, which is the one that this client has: enable it in the broker",
-               conn->conn.name);
+               "%s does not offer the SASL mechanism %s: enable it in the broker, or choose another (mechanism)",
+               conn->conn.name, wanted);
     conn_fail(&conn->conn, CONEY_EAUTH, 0, text);
 }
 

@@ -5,6 +5,8 @@
 #define DEFAULT_FRAME_MAX (1u << 20)
 #define LARGEST_CHUNK (1u << 30)
 
+static const char *const mechanisms[] = {"PLAIN", "EXTERNAL", "ANONYMOUS", NULL};
+
 const struct settings_kind stream_settings = {
     .scheme = "rabbitmq-stream",
     .tls_scheme = "rabbitmq-stream+tls",
@@ -12,6 +14,7 @@ const struct settings_kind stream_settings = {
     .tls_port = STREAM_TLS_PORT,
     .standard = "rabbitmq-stream://localhost",
     .frame_max = DEFAULT_FRAME_MAX,
+    .mechanisms = mechanisms,
 };
 
 bool stream_options_read(const coney_stream_env_options *options, struct env_options *out, coney_call *call)
@@ -26,6 +29,7 @@ bool stream_options_read(const coney_stream_env_options *options, struct env_opt
                      .properties = options->client_properties,
                      .property_count = options->client_property_count,
                      .tls = options->tls,
+                     .mechanism = options->mechanism,
                      .heartbeat = options->heartbeat,
                      .connect_timeout = options->connect_timeout,
                      .call_deadline = options->call_deadline,
