@@ -31,11 +31,6 @@ static void count_outcome(void *ctx, const coney_outcome *outcome)
     atomic_fetch_add(outcomes, outcome->tag == 7);
 }
 
-static coney_call within(int64_t ms)
-{
-    return (coney_call){.deadline = scaled_ns(ms)};
-}
-
 /* Runs a step that may not last much longer than its deadline. */
 #define in_time(ms, step)                                                                                                      \
     do {                                                                                                                       \
@@ -54,7 +49,7 @@ static size_t publish_some(coney_amqp_publisher *publisher, struct dice *dice)
     for (uint64_t i = dice_roll(dice, 200); i > 0; i--)
         accepted += coney_amqp_publish(publisher, &messages[i % 3]) == CONEY_OK;
     (void)!coney_amqp_publish_batch(publisher, messages, 3, &batch);
-    coney_call call = within(200);
+    coney_call call = call_within(200);
     if (dice_roll(dice, 3) == 0)
         in_time(200, (void)coney_amqp_publish_wait(publisher, &messages[0], &call));
     if (dice_roll(dice, 3) == 0)
@@ -72,12 +67,12 @@ static bool use_publisher(struct churn *churn, struct dice *dice)
                                             .enqueue_timeout = scaled_ns(100),
                                             .no_resend = dice_roll(dice, 3) == 0,
                                             .unconfirmed = dice_roll(dice, 4) == 0};
-    coney_call call = within(2000);
+    coney_call call = call_within(2000);
     coney_amqp_publisher *publisher = coney_amqp_publisher_open(churn->stage.rabbit, &options, &call);
     if (publisher == NULL)
         return false;
     size_t accepted = publish_some(publisher, dice);
-    call = within(dice_roll(dice, 2) == 0 ? 1 : 2000);
+    call = call_within(dice_roll(dice, 2) == 0 ? 1 : 2000);
     in_time(2000, (void)coney_amqp_publisher_close(&publisher, &call));
     must(publisher == NULL);
     must(atomic_load(&outcomes) == accepted);
@@ -86,14 +81,14 @@ static bool use_publisher(struct churn *churn, struct dice *dice)
 
 static bool use_transaction(struct churn *churn, struct dice *dice)
 {
-    coney_call call = within(2000);
+    coney_call call = call_within(2000);
     coney_amqp_tx *tx = coney_amqp_tx_begin(churn->stage.rabbit, &call);
     if (tx == NULL)
         return false;
     coney_amqp_message message = {.body = CONEY_STR("x"), .routing_key = CONEY_STR("q")};
     for (uint64_t i = dice_roll(dice, 50); i > 0; i--)
         (void)!coney_amqp_tx_publish(tx, &message);
-    call = within(dice_roll(dice, 2) == 0 ? 1 : 2000);
+    call = call_within(dice_roll(dice, 2) == 0 ? 1 : 2000);
     if (dice_roll(dice, 2) == 0)
         in_time(2000, (void)coney_amqp_tx_commit(&tx, &call));
     else
@@ -105,7 +100,7 @@ static bool use_transaction(struct churn *churn, struct dice *dice)
 /* Nobody answers: every request ends by its deadline or with the connection. */
 static bool use_requester(struct churn *churn, struct dice *dice)
 {
-    coney_call call = within(2000);
+    coney_call call = call_within(2000);
     coney_amqp_requester_options options = {.routing_key = "service"};
     coney_amqp_requester *requester = coney_amqp_requester_open(churn->stage.rabbit, &options, &call);
     if (requester == NULL)
@@ -117,12 +112,12 @@ static bool use_requester(struct churn *churn, struct dice *dice)
         if (coney_amqp_request(requester, &(coney_amqp_message){.body = CONEY_STR("?")}, &kept[under_way],
                                waited_call_of(&calls[under_way], 30)) != CONEY_OK)
             break;
-    call = within(20);
+    call = call_within(20);
     in_time(20, (void)coney_amqp_request(requester, &(coney_amqp_message){.body = CONEY_STR("?")}, &kept[3], &call));
     must(kept[3] == NULL);
     if (under_way > 0 && dice_roll(dice, 2) == 0)
         coney_call_cancel(calls[0].call.id);
-    call = within(2000);
+    call = call_within(2000);
     in_time(2000, (void)coney_amqp_requester_close(&requester, &call));
     for (size_t i = 0; i < under_way; i++) {
         must(waited_call_wait(&calls[i]) != CONEY_OK);

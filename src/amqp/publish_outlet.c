@@ -91,6 +91,18 @@ coney_status outlet_append_held(struct sender_visit *visit, const struct message
     return CONEY_OK;
 }
 
+void outlet_explain_size(const struct sender *sender, coney_bytes held_bytes, char *text, size_t cap)
+{
+    const struct message_held *held = held_bytes.data;
+    if (message_held_fits(held, (uint32_t)sender->limit))
+        text_print(text, cap, "the body is %zu bytes; no broker takes more than 512 MiB", held->body);
+    else
+        text_print(
+            text, cap,
+            "the properties take %zu bytes and cannot be split; a frame holds %zu of them on this connection (frame_max)",
+            held->properties, amqp_properties_max((uint32_t)sender->limit));
+}
+
 /* Writing --------------------------------------------------------------------------------------------------------- */
 
 size_t outlet_fill(struct sender *sender, struct iovec *slices, size_t cap, size_t *bytes)
@@ -204,12 +216,6 @@ void outlet_active(struct member *member)
     sender_active(member);
 }
 
-void outlet_lost(struct member *member)
-{
-    outlet_of_member(member)->written = 0;
-    sender_lost(member);
-}
-
 void outlet_tell_returned(struct member *member, const struct amqp_basic_return *returned)
 {
     char routing_key[AMQP_SHORT_MAX + 1];
@@ -256,6 +262,15 @@ static void settle_written(struct outlet *outlet)
         counter_add(&sender->confirmed, 1);
         sender_report(sender, slot, &report);
     }
+}
+
+/* What has been written is not taken again. */
+void outlet_lost(struct member *member)
+{
+    struct outlet *outlet = outlet_of_member(member);
+    settle_written(outlet);
+    outlet->written = 0;
+    sender_lost(member);
 }
 
 static void run_settle(struct task *task)

@@ -58,6 +58,7 @@ size_t outlet_fill(struct sender *sender, struct iovec *slices, size_t cap, size
 size_t outlet_limit(const struct sender *sender);
 bool outlet_fits(const struct sender *sender, const struct slot *slot);
 coney_bytes outlet_body(const struct sender *sender, const struct slot *slot);
+void outlet_explain_size(const struct sender *sender, coney_bytes held, char *text, size_t cap);
 void outlet_limits_changed(struct sender *sender);
 void outlet_describe(const struct sender *sender, uint64_t number, const struct slot *slot, coney_outcome *outcome);
 

@@ -67,18 +67,6 @@ static void explain(const struct sender *sender, const coney_outcome *outcome, c
         text_print(text, cap, "the message may be stored or not: %s", words);
 }
 
-static void explain_size(const struct sender *sender, coney_bytes held_bytes, char *text, size_t cap)
-{
-    const struct message_held *held = held_bytes.data;
-    if (message_held_fits(held, (uint32_t)sender->limit))
-        text_print(text, cap, "the body is %zu bytes; no broker takes more than 512 MiB", held->body);
-    else
-        text_print(
-            text, cap,
-            "the properties take %zu bytes and cannot be split; a frame holds %zu of them on this connection (frame_max)",
-            held->properties, amqp_properties_max((uint32_t)sender->limit));
-}
-
 static const struct sender_kind sender_kind = {
     .noun = "publisher",
     .fill = fill,
@@ -89,7 +77,7 @@ static const struct sender_kind sender_kind = {
     .body = outlet_body,
     .append = publish_append_held,
     .explain = explain,
-    .explain_size = explain_size,
+    .explain_size = outlet_explain_size,
 };
 
 static const struct sender_kind unconfirmed_kind = {
@@ -103,7 +91,7 @@ static const struct sender_kind unconfirmed_kind = {
     .body = outlet_body,
     .append = publish_append_held,
     .explain = explain,
-    .explain_size = explain_size,
+    .explain_size = outlet_explain_size,
 };
 
 /* The place ------------------------------------------------------------------------------------------------------- */

@@ -420,14 +420,15 @@ static void explain(const struct request *request, coney_status status, char *te
 {
     const struct coney_amqp_requester *requester = request->requester;
     text[0] = '\0';
-    if (status == CONEY_EAGAIN)
+    if (status == CONEY_EAGAIN && requester->under_way.count < requester->max_requests)
+        text_print(text, cap, "the requests before it have not been written yet: the connection takes no more now");
+    else if (status == CONEY_EAGAIN)
         text_print(text, cap, "%zu requests wait for their replies: at most %llu may (max_requests)",
                    requester->under_way.count, (unsigned long long)requester->max_requests);
     else if (status == CONEY_ELOST)
         text_print(text, cap, "the requester has no connection now: the request was not sent");
     else if (status == CONEY_ETOOBIG)
-        text_print(text, cap, "the request is too large: its properties take %zu bytes, which must fit one frame (frame_max)",
-                   request->held->properties);
+        outlet_explain_size(&requester->outlet.sender, coney_bytes_of(request->held, sizeof *request->held), text, cap);
 }
 
 static void request_begin(struct op *op)
