@@ -64,6 +64,24 @@ static void with_external_the_certificate_is_the_log_in(void **state)
     coney_amqp_close(&rabbit, NULL);
 }
 
+/* The user is there already. */
+static void with_external_the_certificate_is_the_log_in_of_streams_too(void **state)
+{
+    (void)state;
+    char streams[300];
+    text_print(streams, sizeof streams, "rabbitmq-stream+tls://127.0.0.1:%u?auth_mechanism=external",
+               (unsigned)node.stream_tls_port);
+    coney_call call = {0};
+    coney_stream_env *env = coney_stream_env_open(streams, &(coney_stream_env_options){.tls = &tls}, &call);
+    if (env == NULL)
+        fail_msg("%s", call.text);
+    char *users = node_ctl(&node, "-q list_stream_connections user auth_mechanism"); /* as a table drawn with lines */
+    assert_says(users, "coney-client");
+    assert_says(users, "EXTERNAL");
+    free(users);
+    coney_stream_env_close(&env, NULL);
+}
+
 static void a_node_killed_under_load_loses_nothing_over_tls(void **state)
 {
     (void)state;
@@ -117,6 +135,7 @@ int main(void)
         cmocka_unit_test(a_node_that_asks_for_a_certificate_refuses_who_has_none),
         cmocka_unit_test(with_a_certificate_messages_go_both_ways),
         cmocka_unit_test(with_external_the_certificate_is_the_log_in),
+        cmocka_unit_test(with_external_the_certificate_is_the_log_in_of_streams_too),
         cmocka_unit_test(a_node_killed_under_load_loses_nothing_over_tls),
         cmocka_unit_test(SB_81_certificates_that_were_renewed_are_used_by_the_next_connection),
     };
