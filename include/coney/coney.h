@@ -184,7 +184,7 @@ static inline coney_settle coney_retry_after(int64_t ns)
 typedef struct coney_kept coney_kept;
 
 /* Settles *kept and clears it; NULL there is harmless. Any thread; frees the delivery's memory. CONEY_EINVAL: `how` is
- * CONEY_KEPT; nothing is settled. The memory is freed all the same with CONEY_ECLOSED (the consumer was closed first),
+ * CONEY_KEPT or no settlement at all; nothing is settled. The memory is freed all the same with CONEY_ECLOSED (the consumer was closed first),
  * CONEY_ELOST (queues: the connection or channel that brought it is gone, and the broker gives the message again) and
  * CONEY_EFORKED. */
 CONEY_API coney_status coney_kept_settle(coney_kept **kept, coney_settle how);

@@ -70,6 +70,24 @@ static void a_small_message_is_copied_and_a_large_one_holds_its_block(void **sta
     keeps(50000, 600000, true);
 }
 
+static void what_is_no_settlement_settles_nothing(void **state)
+{
+    (void)state;
+    struct pool *pool = pool_new(1 << 20);
+    struct block *block = block_get(pool, 4000);
+    size_t len = make_unit(block, &deliver, 10);
+    struct amqp_kept *kept = amqp_kept_new(block, block->data, len, amqp_kept_settle_nothing);
+    assert_non_null(kept);
+    coney_kept *handle = &kept->kept.head;
+    assert_int_equal(coney_kept_settle(&handle, CONEY_KEPT), CONEY_EINVAL);
+    assert_int_equal(coney_kept_settle(&handle, -4), CONEY_EINVAL);
+    assert_non_null(handle);
+    assert_int_equal(coney_kept_settle(&handle, CONEY_REQUEUE), CONEY_OK);
+    assert_null(handle);
+    block_unref(block);
+    pool_free(pool);
+}
+
 static void a_message_that_was_got_reads_the_same(void **state)
 {
     (void)state;
@@ -106,6 +124,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_small_message_is_copied_and_a_large_one_holds_its_block),
+        cmocka_unit_test(what_is_no_settlement_settles_nothing),
         cmocka_unit_test(a_message_that_was_got_reads_the_same),
         cmocka_unit_test(what_is_no_delivery_is_refused_by_its_field),
     };

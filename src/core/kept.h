@@ -5,7 +5,7 @@
 #include <coney/coney.h>
 
 struct coney_kept {
-    /* Settles and frees it; `how` is not CONEY_KEPT. Any thread. */
+    /* Settles and frees it; `how` is a settlement. Any thread. */
     coney_status (*settle)(struct coney_kept *kept, coney_settle how);
 };
 
