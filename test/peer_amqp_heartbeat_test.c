@@ -87,7 +87,7 @@ static void K03_the_bytes_of_an_unfinished_frame_keep_a_connection_alive(void **
     for (size_t at = 0; at < all; at += step) { /* for 3.6 s or more */
         amqp_peer_send_bytes(stage.peer, place.connection, coney_bytes_of(bytes + at, at + step < all ? step : all - at));
         amqp_peer_send_heartbeat(stage.peer, amqp_peer_connection(stage.peer, "control"));
-        assert_false(events_reach(&stage.events, CONEY_EVENT_DISCONNECTED, 1, 300));
+        events_none(&stage.events, CONEY_EVENT_DISCONNECTED, 300);
     }
     amqp_peer_allow_nonsense(stage.peer); /* it knows nothing of this delivery, which is acked */
     parcels_wait(&parcels, 1);
@@ -111,7 +111,7 @@ static void K07_a_publisher_held_back_by_its_socket_still_sees_who_is_alive(void
     coney_amqp_message message = {.body = coney_bytes_of(body, sizeof body)};
     for (uint64_t i = 0; i < 20; i++)
         assert_int_equal(coney_amqp_publish(publisher, &message), CONEY_OK);
-    assert_false(events_reach(&stage.events, CONEY_EVENT_DISCONNECTED, 1, 3200)); /* it beats: not dead */
+    events_none(&stage.events, CONEY_EVENT_DISCONNECTED, 3200); /* it beats: not dead */
     amqp_peer_beat(stage.peer, 0);
     assert_int_equal(events_wait(&stage.events, CONEY_EVENT_DISCONNECTED, 0).status, CONEY_ELOST);
     amqp_peer_beat(stage.peer, 250);
@@ -153,7 +153,7 @@ static void without_heartbeats_a_silent_broker_is_left_alone(void **state)
     amqp_stage_set(&stage);
     stage.options.heartbeat = CONEY_OFF;
     amqp_stage_open(&stage);
-    assert_false(events_reach(&stage.events, CONEY_EVENT_DISCONNECTED, 1, 300));
+    events_none(&stage.events, CONEY_EVENT_DISCONNECTED, 300);
     assert_int_equal(amqp_peer_count(stage.peer, AMQP_PEER_HEARTBEAT), 0);
     amqp_stage_down(&stage);
 }

@@ -371,6 +371,20 @@ bool events_reach(struct events *events, coney_event_type type, size_t count, in
     return reached;
 }
 
+void events_none(struct events *events, coney_event_type type, int64_t ms)
+{
+    int64_t until = now_ms() + ms;
+    monitor_lock(&events->monitor);
+    while (event_find(events, type, 0) == events->count && monitor_wait(&events->monitor, until))
+        continue;
+    bool none = event_find(events, type, 0) == events->count;
+    monitor_unlock(&events->monitor);
+    if (none)
+        return;
+    events_print(events);
+    fail_msg("the event %s came", coney_event_name(type));
+}
+
 struct event events_wait(struct events *events, coney_event_type type, size_t n)
 {
     if (!events_reach(events, type, n + 1, SUPPORT_PATIENCE)) {

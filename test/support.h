@@ -178,6 +178,10 @@ void events_add(void *ctx, const coney_event *event);
 /* The n-th event (0 = the first) of this type; fails the test when it does not come within SUPPORT_PATIENCE. */
 struct event events_wait(struct events *events, coney_event_type type, size_t n);
 bool events_reach(struct events *events, coney_event_type type, size_t count, int64_t ms);
+
+/* Fails the test when one of this type has come, or comes within `ms` of real time, however slow the machine: heartbeats are as quick on any. */
+void events_none(struct events *events, coney_event_type type, int64_t ms);
+
 size_t events_count(struct events *events, coney_event_type type);
 
 /* How many of this type are about this stream; and whether any event's text contains `part`. */
