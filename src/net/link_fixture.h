@@ -30,7 +30,7 @@
 
 #include <cmocka.h>
 
-#define PATIENCE (20 * CONEY_SECOND)
+#define PATIENCE (50 * CONEY_SECOND)
 #define LARGEST ((size_t)64 << 20)
 
 enum callback { NONE, ON_OPEN, ON_FRAME, ON_READ_END, FILL, ON_WRITTEN, ON_DOWN };
@@ -43,7 +43,7 @@ struct fixture {
     uint16_t port;
     int peer;
     const struct tls_settings *tls;
-    int64_t connect_timeout; /* 5 s at first */
+    int64_t connect_timeout; /* 30 s at first */
 
     enum callback close_in; /* the callback that closes the link */
     enum callback last;     /* the latest callback */
@@ -195,7 +195,7 @@ static inline int start(void **state)
     f->loop = coney_loop_new();
     f->pool = pool_new((size_t)64 << 20);
     f->peer = -1;
-    f->connect_timeout = 5 * CONEY_SECOND;
+    f->connect_timeout = 30 * CONEY_SECOND;
     f->slice = SIZE_MAX;
     listen_on_loopback(f, 8);
     *state = f;
