@@ -403,7 +403,7 @@ static void G13_every_callback_may_close_its_channel_and_the_environment(void **
         assert_non_null(closer.channel);
         monitor_unlock(&closer.heard.monitor);
         amqp_peer_hold(stage.peer, AMQP_CHANNEL_CLOSE, PEER_EVERY); /* until all is out that it provokes with */
-        provoke(stage.peer, i / 2, amqp_peer_expect(stage.peer, AMQP_CHANNEL_OPEN)->channel);
+        provoke(stage.peer, (enum place)(i / 2), amqp_peer_expect(stage.peer, AMQP_CHANNEL_OPEN)->channel);
         amqp_peer_release(stage.peer, AMQP_CHANNEL_CLOSE);
         wait_for(&closer.heard, &closer.heard.methods, 1);
         if (closer.whole)
