@@ -138,7 +138,7 @@ static void arm(struct closer *closer)
 static void G13_an_outcome_a_delivery_or_the_end_of_a_call_may_close_all_that_is_open(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < WHATS * WHERES; i++) {
+    for (unsigned i = 0; i < WHATS * WHERES; i++) {
         enum where where = i % WHERES;
         struct closer closer = {.what = i / WHERES};
         if (where == IN_EVENT)
