@@ -52,6 +52,19 @@ static void says(coney_kept **kept, const char *body)
     assert_int_equal(coney_kept_settle(kept, CONEY_ACK), CONEY_OK);
 }
 
+/* One more request, the n-th, with its reply: all that the broker sent before has been read. */
+static void round_trip(struct amqp_stage *stage, coney_amqp_requester *requester, size_t n)
+{
+    struct waited_call call = {0};
+    coney_kept *kept;
+    assert_int_equal(request(requester, &kept, waited_call_of(&call, 0)), CONEY_OK);
+    amqp_peer_wait_messages(stage->peer, n + 1);
+    reply(stage->peer, n, "there");
+    assert_int_equal(waited_call_wait(&call), CONEY_OK);
+    says(&kept, "there");
+    waited_call_free(&call);
+}
+
 static void replies_in_any_order_find_their_requests_and_a_second_one_is_dropped(void **state)
 {
     (void)state;
@@ -72,9 +85,7 @@ static void replies_in_any_order_find_their_requests_and_a_second_one_is_dropped
         says(&kept[i], bodies[i]);
         waited_call_free(&calls[i]);
     }
-    coney_call call = {0};
-    assert_int_equal(amqp_stage_declare(&stage, "q", &call),
-                     CONEY_OK); /* on the same connection: all before it has been read */
+    round_trip(&stage, requester, 3);
     assert_int_equal(coney_amqp_requester_dropped(requester), 3);
     requester_down(&stage, &requester);
 }
@@ -89,20 +100,35 @@ static void a_cut_ends_the_requests_under_way_and_later_ones_are_answered(void *
     for (size_t i = 0; i < 2; i++)
         assert_int_equal(request(requester, &kept[i], waited_call_of(&calls[i], 0)), CONEY_OK);
     amqp_peer_wait_messages(stage.peer, 2);
-    amqp_peer_cut(stage.peer, amqp_peer_connection(stage.peer, "control"), PEER_RST);
+    amqp_peer_cut(stage.peer, amqp_peer_connection(stage.peer, "publish"), PEER_RST);
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(waited_call_wait(&calls[i]), CONEY_ELOST);
         assert_null(kept[i]);
         waited_call_free(&calls[i]);
     }
     events_wait(&stage.events, CONEY_EVENT_RECOVERED, 0);
-    struct waited_call call = {0};
-    assert_int_equal(request(requester, &kept[0], waited_call_of(&call, 0)), CONEY_OK);
-    amqp_peer_wait_messages(stage.peer, 3); /* nothing was sent twice */
-    reply(stage.peer, 2, "yes");
-    assert_int_equal(waited_call_wait(&call), CONEY_OK);
-    says(&kept[0], "yes");
-    waited_call_free(&call);
+    round_trip(&stage, requester, 2); /* nothing was sent twice */
+    requester_down(&stage, &requester);
+}
+
+static void a_broker_that_takes_no_publishes_holds_up_requests_and_no_other_call(void **state)
+{
+    (void)state;
+    struct amqp_stage stage;
+    coney_amqp_requester *requester = requester_up(&stage);
+    int connection = amqp_peer_connection(stage.peer, "publish");
+    struct amqp_method blocked = {.id = AMQP_CONNECTION_BLOCKED, .connection_blocked = {.reason = CONEY_STR("low on memory")}};
+    amqp_peer_send(stage.peer, connection, 0, &blocked);
+    events_wait(&stage.events, CONEY_EVENT_BLOCKED, 0);
+    amqp_peer_stop_reading(stage.peer, connection, true);
+    coney_kept *kept;
+    coney_call call = call_within(50);
+    assert_int_equal(request(requester, &kept, &call), CONEY_ETIMEDOUT);
+    call = (coney_call){0};
+    assert_int_equal(amqp_stage_declare(&stage, "q", &call), CONEY_OK);
+    amqp_peer_stop_reading(stage.peer, connection, false);
+    amqp_peer_send(stage.peer, connection, 0, &(struct amqp_method){.id = AMQP_CONNECTION_UNBLOCKED});
+    round_trip(&stage, requester, 0); /* what timed out was not sent */
     requester_down(&stage, &requester);
 }
 
@@ -159,8 +185,7 @@ static void a_late_reply_is_not_written_where_the_thread_that_gave_up_had_its_pl
     amqp_peer_freeze(stage.peer, false); /* so that one read brings both */
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(patience.status, CONEY_ETIMEDOUT);
-    coney_call call = {0};
-    assert_int_equal(amqp_stage_declare(&stage, "q", &call), CONEY_OK);
+    round_trip(&stage, patience.requester, 2);
     assert_null(patience.place);
     assert_int_equal(coney_amqp_requester_dropped(patience.requester), 1);
     says(&first, "holds");
@@ -173,6 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(replies_in_any_order_find_their_requests_and_a_second_one_is_dropped),
         cmocka_unit_test(a_cut_ends_the_requests_under_way_and_later_ones_are_answered),
+        cmocka_unit_test(a_broker_that_takes_no_publishes_holds_up_requests_and_no_other_call),
         cmocka_unit_test(a_late_reply_is_not_written_where_the_thread_that_gave_up_had_its_place),
     };
     return run_tests(tests);

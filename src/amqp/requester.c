@@ -3,6 +3,7 @@
  * The broker's pseudo-queue amq.rabbitmq.reply-to is consumed on the channel on which the requests are published. A requester is a sender without
  * confirms: a request is written as any publish, and then waits in a map, by its number, for the reply. The correlation id is that number behind one
  * that is drawn for each requester, so that nobody gets a reply to what another process asked. Nothing is sent twice.
+ * Replies need no acks, so both are at home on a connection for publishing: a broker that is short of memory stops reading it, and no other.
  */
 #include "amqp/kept.h"
 #include "amqp/publish_outlet.h"
@@ -299,7 +300,7 @@ static const struct channel_owner owner = {.opened = place_opened, .content = co
 static const struct place_kind kind = {
     .member =
         {
-            .purpose = PURPOSE_CONTROL,
+            .purpose = PURPOSE_PUBLISH,
             .noun = "requester of exchange",
             .unreachable = "",
             .locate = place_locate,
