@@ -563,7 +563,9 @@ static inline CONEY_MUST_CHECK coney_status coney_amqp_reply(coney_amqp_publishe
 /* Raw channel ---------------------------------------------------------------------------------------------------- */
 
 /* For whatever else the protocol has. A channel that nothing recovers: when the broker closes it or the connection is lost, every use answers
- * CONEY_ELOST or the broker's refusal, whose code and words calls repeat. */
+ * CONEY_ELOST or the broker's refusal, whose code and words calls repeat. It shares its connection with the environment's requests, or with
+ * consumers: what it publishes while the broker is short of memory or disk holds those up, too, until the broker reads on. Publishers and requesters
+ * have a connection of their own. */
 
 /* A method and its fields in the order of the specification, bits as booleans, the reserved ones included; tables are maps. */
 typedef struct coney_amqp_method {
