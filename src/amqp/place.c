@@ -24,18 +24,6 @@ static struct amqp_conn *bound_to(struct member *member)
     return queue != NULL ? topology_queue_conn(amqp_of(member->env), queue) : NULL;
 }
 
-void place_go_on(struct member *member)
-{
-    struct amqp_conn *conn = bound_to(member);
-    if (conn == NULL)
-        round_place(&amqp_of(member->env)->rounds[member->kind->purpose], member);
-    else if (conn->conn.state == CONN_READY && amqp_conn_has_channel(conn))
-        member_place(member, &conn->conn);
-    else
-        member_failed(member, CONEY_EUNAVAILABLE, 0,
-                      "the connection on which the exclusive queue lives is ending, or has no channel left", false);
-}
-
 /* What else ends it is told by `closed`. */
 static void not_opened(void *ctx, coney_status status, uint16_t code, const struct amqp_method *answer,
                        const struct channel_content *content, const char *text)
@@ -46,7 +34,7 @@ static void not_opened(void *ctx, coney_status status, uint16_t code, const stru
         member_failed(ctx, status, code, text, true);
 }
 
-void place_declare(struct member *member)
+static void open_channel(struct member *member)
 {
     int64_t limit = time_after(time_now(), member->env->settings.call_deadline);
     struct amqp_conn *conn = amqp_conn_of(member->conn);
@@ -60,6 +48,39 @@ void place_declare(struct member *member)
     place->channel = channel_open(conn, kind->owner, member);
     if (place->channel == NULL || !channel_expect(place->channel, AMQP_CHANNEL_OPEN, limit, not_opened, member))
         member_failed(member, CONEY_ENOMEM, 0, coney_status_text(CONEY_ENOMEM), false);
+}
+
+static void find_conn(struct member *member, struct amqp_conn *bound)
+{
+    if (bound == NULL)
+        round_place(&amqp_of(member->env)->rounds[member->kind->purpose], member);
+    else if (bound->conn.state == CONN_READY && amqp_conn_has_channel(bound))
+        member_place(member, &bound->conn);
+    else
+        member_failed(member, CONEY_EUNAVAILABLE, 0,
+                      "the connection on which the exclusive queue lives is ending, or has no channel left", false);
+}
+
+void place_go_on(struct member *member)
+{
+    struct amqp_conn *bound = bound_to(member);
+    if (member->conn == NULL) {
+        find_conn(member, bound);
+    } else if (member->conn->state != CONN_READY) {
+        /* member_conn_down follows */
+    } else if (bound == NULL || &bound->conn == member->conn) {
+        open_channel(member);
+    } else {
+        conn_detach(member, false); /* its exclusive queue has come to live on another */
+        find_conn(member, bound);
+    }
+}
+
+/* The topology may have found no connection, and this member one a moment later: then there is one for both. */
+void place_declare(struct member *member)
+{
+    if (topology_is_ready(amqp_of(member->env), member))
+        open_channel(member);
 }
 
 void place_opened(void *ctx)

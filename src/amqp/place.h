@@ -11,7 +11,7 @@
 /* Embedded in every member of an AMQP environment; made by place_init. */
 struct place {
     struct channel *channel; /* NULL: none */
-    struct list waiting;     /* for the topology, in its list */
+    struct list waiting;     /* for the topology, in its list: before it looks for a connection, and again on it */
     struct member *waiter;   /* whose place it is, while it waits there: topology.c */
 };
 
@@ -41,7 +41,7 @@ void place_init(struct place *place);
 /* Begins an attempt; ends in place_kind.declare on an open channel, or in member_failed. */
 void place_locate(struct member *member);
 
-/* For member_kind.declare: the connection is ready, opens the channel. */
+/* For member_kind.declare: the connection is ready; once the topology is too, opens the channel. */
 void place_declare(struct member *member);
 
 /* The topology is as it should be, or as good as it gets: goes on. */
