@@ -2,7 +2,9 @@
 #define _GNU_SOURCE
 #include "amqp_peer_stage.h"
 
-#include <coney/amqp.h>
+#include <coney/loop.h>
+
+#include <poll.h>
 
 #define CALLS_MOST 400
 
@@ -51,10 +53,22 @@ static void started(struct calls *calls, const coney_call *call, bool accepted)
     calls->ids[calls->started++] = call->id;
 }
 
+static void step(coney_loop *loop)
+{
+    struct pollfd readable = {.fd = coney_loop_fd(loop), .events = POLLIN};
+    poll(&readable, 1, 5);
+    while (coney_loop_step(loop))
+        continue;
+}
+
 /* Lets things happen: until the next call has ended, or a moment. */
-static void let_one_end(struct calls *calls)
+static void let_one_end(struct calls *calls, coney_loop *loop)
 {
     int64_t until = now_ms() + 5;
+    if (loop != NULL) {
+        step(loop);
+        return;
+    }
     monitor_lock(&calls->monitor);
     size_t done = calls->done;
     while (calls->done == done && monitor_wait(&calls->monitor, until))
@@ -72,6 +86,7 @@ static coney_settle ack(void *ctx, const coney_amqp_delivery *delivery)
 /* What an environment has open. */
 struct opened {
     struct calls calls;
+    coney_loop *loop; /* of the test's thread; NULL: the environment has its own */
     coney_amqp *rabbit;
     coney_amqp_publisher *publisher;
     coney_amqp_consumer *consumer;
@@ -189,7 +204,7 @@ static void do_anything(struct opened *all, struct amqp_peer *peer, struct dice 
         break;
     case 7:
     case 8:
-        let_one_end(&all->calls);
+        let_one_end(&all->calls, all->loop);
         break;
     default:
         use_topology(all, dice);
@@ -197,9 +212,11 @@ static void do_anything(struct opened *all, struct amqp_peer *peer, struct dice 
     }
 }
 
-static void wait_done(struct calls *calls)
+static void wait_done(struct calls *calls, coney_loop *loop)
 {
     int64_t until = now_ms() + scaled_ms(SUPPORT_PATIENCE);
+    while (loop != NULL && calls->done < calls->started && now_ms() < until)
+        step(loop);
     monitor_lock(&calls->monitor);
     while (calls->done < calls->started && monitor_wait(&calls->monitor, until))
         continue;
@@ -215,8 +232,10 @@ static void wait_done(struct calls *calls)
 /* Opens, does so many things of all kinds, and closes. */
 static void open_and_close(struct amqp_stage *stage, struct dice *dice, size_t things)
 {
-    struct opened all = {0};
+    struct opened all = {.loop = dice_roll(dice, 3) == 0 ? coney_loop_new() : NULL};
     coney_amqp_options options = stage->options;
+    options.loop = all.loop;
+    options.handler_thread = dice_roll(dice, 2) == 0;
     options.keep_trying = dice_roll(dice, 2) == 0;
     coney_call call = next_call(&all.calls);
     all.rabbit = coney_amqp_open(amqp_peer_uri(stage->peer), &options, &call);
@@ -230,9 +249,10 @@ static void open_and_close(struct amqp_stage *stage, struct dice *dice, size_t t
     } else {
         assert_int_equal(coney_amqp_close(&all.rabbit, NULL), CONEY_OK);
     }
-    wait_done(&all.calls);
+    wait_done(&all.calls, all.loop);
     for (size_t i = 0; i < CALLS_MOST; i++)
         coney_kept_settle(&all.kept[i], CONEY_ACK);
+    coney_loop_free(&all.loop);
 }
 
 static void L10_whatever_is_opened_used_canceled_cut_and_closed_each_call_ends_once(void **state)

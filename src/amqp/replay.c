@@ -129,7 +129,7 @@ static void seek_ends(struct replay *replay, struct record *binding)
     struct topology *topology = &replay->amqp->topology;
     struct record_ends ends = record_ends(topology, binding);
     for (size_t i = 0; i < sizeof ends.all / sizeof ends.all[0]; i++) {
-        if (ends.all[i] == NULL)
+        if (ends.all[i] == NULL || ends.all[i]->transitory)
             continue;
         ends.all[i]->due = true;
         ends.all[i]->missing = true;

@@ -102,8 +102,8 @@ void stream_refused(struct member *member, uint16_t code)
         text_print(text, sizeof text, "stream '%s' does not exist (virtual host '%s'): create it first, or check the name",
                    member->name, settings->vhost);
     else if (status == CONEY_EACCESS)
-        text_print(text, sizeof text, "user '%s' has no permission for a %s of stream '%s' (virtual host '%s')", settings->user,
-                   noun(member), member->name, settings->vhost);
+        text_print(text, sizeof text, "user '%s' has no permission for a %s of stream '%s' (virtual host '%s')",
+                   env_user(member->env), noun(member), member->name, settings->vhost);
     else if (status == CONEY_EPRECONDITION)
         text_print(text, sizeof text,
                    "the broker takes no such %s of stream '%s': its name is in use on this connection, or the node is short of "
