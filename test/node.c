@@ -182,3 +182,8 @@ void node_do(const struct node *node, const char *format, ...)
     free(run_ctl(node, 1, format, arguments));
     va_end(arguments);
 }
+
+void node_write_down(const struct node *node)
+{
+    node_do(node, "-q eval 'mnesia:sync_log().'"); /* one without Mnesia writes at once, and says so */
+}

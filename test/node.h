@@ -41,6 +41,9 @@ void node_restart(struct node *node);
 void node_shut(struct node *node);
 void node_remove(struct node *node);
 
+/* Returns when what was declared on it is on its disk: until then, for two seconds or so, a kill may lose it. */
+void node_write_down(const struct node *node);
+
 /* A signal to the node's process. */
 void node_signal(const struct node *node, int signal);
 

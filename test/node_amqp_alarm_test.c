@@ -237,6 +237,7 @@ static void a_node_killed_during_its_alarm_leaves_no_block_behind(void **state)
     amqp_traffic_passes(&traffic, 500);
     raise_alarm();
     events_wait(&warren.events, CONEY_EVENT_BLOCKED, 0);
+    node_write_down(&node);
     node_kill(&node);
     events_wait(&warren.events, CONEY_EVENT_DISCONNECTED, 1);
     assert_int_equal(blocked_now(&warren), 0);

@@ -67,6 +67,7 @@ static void without_resending_a_killed_node_leaves_unknowns_and_what_was_confirm
     amqp_traffic_start(&traffic, &warren, warren.queue, &options);
     traffic.killed = true;
     amqp_traffic_passes(&traffic, 300);
+    node_write_down(&node);
     node_kill(&node);
     node_restart(&node);
     amqp_traffic_passes(&traffic, 300);
@@ -91,6 +92,7 @@ static void a_node_killed_under_load_loses_nothing_over_tls(void **state)
     amqp_traffic_start(&traffic, &warren, warren.queue, NULL);
     traffic.killed = true;
     amqp_traffic_passes(&traffic, 300);
+    node_write_down(&node);
     node_kill(&node);
     node_restart(&node);
     amqp_traffic_passes(&traffic, 300);
@@ -163,7 +165,7 @@ static void *commit_all(void *ctx)
             coney_amqp_tx_rollback(&tx, NULL);
         scopes->ends[scopes->count++] = status;
         if (status != CONEY_OK)
-            pause_ms(10); /* while the node is away each fails at once */
+            pause_ms(50); /* while the node is away each fails at once */
     }
     return NULL;
 }
@@ -177,6 +179,7 @@ static void transactions_across_a_kill_are_there_whole_when_they_were_committed_
     pthread_t thread;
     memset(times, 0, sizeof times);
     warren_up(&warren, &node, NULL);
+    node_write_down(&node);
     scopes.warren = &warren;
     assert_int_equal(pthread_create(&thread, NULL, commit_all, &scopes), 0);
     pause_ms(500);
