@@ -49,7 +49,7 @@ coney_amqp_publisher *amqp_stage_publisher(struct amqp_stage *stage, struct outc
     }
     if (mine.exchange == NULL && mine.routing_key == NULL)
         mine.routing_key = "q";
-    coney_call call = {0};
+    coney_call call = call_within(SUPPORT_PATIENCE);
     coney_amqp_publisher *publisher = coney_amqp_publisher_open(stage->rabbit, &mine, &call);
     if (publisher == NULL)
         fail_msg("the publisher did not open: %s: %s", coney_status_name(call.status), call.text);
@@ -64,7 +64,7 @@ coney_amqp_consumer *amqp_stage_consumer(struct amqp_stage *stage, const char *q
         mine.on_delivery = parcels_add;
         mine.ctx = parcels;
     }
-    coney_call call = {0};
+    coney_call call = call_within(SUPPORT_PATIENCE);
     coney_amqp_consumer *consumer = coney_amqp_consumer_open(stage->rabbit, queue, &mine, &call);
     if (consumer == NULL)
         fail_msg("the consumer did not open: %s: %s", coney_status_name(call.status), call.text);

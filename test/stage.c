@@ -36,7 +36,7 @@ coney_stream_producer *stage_producer(struct stage *stage, const char *stream, s
     coney_stream_producer_options mine = options != NULL ? *options : (coney_stream_producer_options){0};
     mine.on_outcome = outcomes != NULL ? outcomes_add : NULL;
     mine.ctx = outcomes;
-    coney_call call = {0};
+    coney_call call = call_within(SUPPORT_PATIENCE);
     coney_stream_producer *producer = coney_stream_producer_open(stage->env, stream, &mine, &call);
     if (producer == NULL)
         fail_msg("the producer did not open: %s: %s", coney_status_name(call.status), call.text);
@@ -50,7 +50,7 @@ coney_stream_consumer *stage_consumer(struct stage *stage, const char *stream, s
     if (mine.on_chunk == NULL)
         mine.on_message = deliveries_add;
     mine.ctx = deliveries;
-    coney_call call = {0};
+    coney_call call = call_within(SUPPORT_PATIENCE);
     coney_stream_consumer *consumer = coney_stream_consumer_open(stage->env, stream, &mine, &call);
     if (consumer == NULL)
         fail_msg("the consumer did not open: %s: %s", coney_status_name(call.status), call.text);

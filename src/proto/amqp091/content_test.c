@@ -183,7 +183,7 @@ static void a_delivery_is_read_as_the_codec_reads_it(void **state)
     };
     for (size_t i = 0; i < sizeof payloads / sizeof *payloads; i++) {
         coney_bytes payload = bytes_of(payloads[i]);
-        struct amqp_basic_deliver fast;
+        struct amqp_basic_deliver fast = {0};
         struct amqp_method slow;
         assert_null(amqp_deliver_read(payload, &fast));
         assert_null(amqp_decode(payload, &slow));
