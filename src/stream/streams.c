@@ -22,8 +22,9 @@ struct admin_op {
     void (*take)(struct admin_op *admin, const struct stream_frame *answer);
     bool exists_is_fine;
     uint64_t offset;                 /* store_offset */
-    coney_stream_stats *stats;       /* get_stats */
-    coney_stream_metadata *metadata; /* get_metadata */
+    coney_stream_stats *stats;       /* get_stats: the user's place */
+    coney_stream_metadata *metadata; /* get_metadata: the same */
+    const void *result;              /* what goes there */
     void (*each)(void *ctx, const char *partition);
     void *each_ctx;
 };
@@ -236,6 +237,11 @@ static bool read_node(const struct stream_frame *answer, uint16_t index, coney_s
     return true;
 }
 
+static void give_metadata(struct op *op)
+{
+    *of_op(op)->metadata = *(const coney_stream_metadata *)of_op(op)->result;
+}
+
 static void take_metadata(struct admin_op *admin, const struct stream_frame *answer)
 {
     struct stream_placement placement;
@@ -247,15 +253,15 @@ static void take_metadata(struct admin_op *admin, const struct stream_frame *ans
         end_with_code(admin, placement.code);
         return;
     }
-    coney_stream_metadata *metadata = admin->metadata;
-    *metadata = (coney_stream_metadata){0};
-    read_node(answer, placement.leader, &metadata->leader);
+    coney_stream_metadata metadata = {0};
+    read_node(answer, placement.leader, &metadata.leader);
     struct list_iter it = list_iter_of(placement.replicas);
     uint16_t index;
-    while (metadata->replica_count < CONEY_STREAM_REPLICAS && list_next_index(&it, &index))
-        if (read_node(answer, index, &metadata->replicas[metadata->replica_count]))
-            metadata->replica_count++;
-    op_end(&admin->op, CONEY_OK, 0, metadata->replica_count, NULL);
+    while (metadata.replica_count < CONEY_STREAM_REPLICAS && list_next_index(&it, &index))
+        if (read_node(answer, index, &metadata.replicas[metadata.replica_count]))
+            metadata.replica_count++;
+    admin->result = &metadata;
+    op_end_giving(&admin->op, metadata.replica_count, give_metadata);
 }
 
 static void take_existence(struct admin_op *admin, const struct stream_frame *answer)
@@ -305,19 +311,23 @@ coney_status coney_stream_get_metadata(coney_stream_env *env, const char *stream
 
 /* Statistics, partitions -------------------------------------------------------------------------------------------- */
 
+static void give_stats(struct op *op)
+{
+    *of_op(op)->stats = *(const coney_stream_stats *)of_op(op)->result;
+}
+
 static void take_stats(struct admin_op *admin, const struct stream_frame *answer)
 {
-    coney_stream_stats *stats = admin->stats;
-    *stats =
-        (coney_stream_stats){.first_offset = -1, .committed_chunk_offset = -1, .committed_offset = -1, .last_chunk_offset = -1};
+    coney_stream_stats stats = {
+        .first_offset = -1, .committed_chunk_offset = -1, .committed_offset = -1, .last_chunk_offset = -1};
     const struct {
         const char *name;
         int64_t *to;
     } known[] = {
-        {"first_chunk_id", &stats->first_offset},
-        {"committed_chunk_id", &stats->committed_chunk_offset},
-        {"committed_offset", &stats->committed_offset},
-        {"last_chunk_id", &stats->last_chunk_offset},
+        {"first_chunk_id", &stats.first_offset},
+        {"committed_chunk_id", &stats.committed_chunk_offset},
+        {"committed_offset", &stats.committed_offset},
+        {"last_chunk_id", &stats.last_chunk_offset},
     };
     struct list_iter it = list_iter_of(answer->stream_stats_answer.stats);
     coney_bytes name;
@@ -326,7 +336,8 @@ static void take_stats(struct admin_op *admin, const struct stream_frame *answer
         for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
             if (bytes_equal(name, coney_bytes_str(known[i].name)))
                 *known[i].to = value;
-    op_end(&admin->op, CONEY_OK, 0, 0, NULL);
+    admin->result = &stats;
+    op_end_giving(&admin->op, 0, give_stats);
 }
 
 static void ask_stats(struct admin_op *admin)
