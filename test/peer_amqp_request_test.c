@@ -193,12 +193,37 @@ static void a_late_reply_is_not_written_where_the_thread_that_gave_up_had_its_pl
     monitor_free(&patience.monitor);
 }
 
+static void a_requester_that_is_closed_in_the_same_breath_as_its_request_ends_both(void **state)
+{
+    (void)state;
+    struct amqp_stage stage;
+    struct waited_call asked = {0};
+    struct waited_call closed = {0};
+    coney_call call = {0};
+    coney_kept *kept;
+    amqp_stage_set(&stage);
+    stage.options.loop = coney_loop_new();
+    amqp_stage_open(&stage);
+    coney_amqp_requester_options options = {.routing_key = "service"};
+    coney_amqp_requester *requester = coney_amqp_requester_open(stage.rabbit, &options, &call);
+    assert_non_null(requester);
+    assert_int_equal(request(requester, &kept, waited_call_of(&asked, 0)), CONEY_OK);
+    assert_int_equal(coney_amqp_requester_close(&requester, waited_call_of(&closed, 0)), CONEY_OK);
+    amqp_stage_down(&stage); /* the loop comes to both in one round */
+    assert_int_equal(waited_call_wait(&asked), CONEY_ECLOSED);
+    assert_int_equal(waited_call_wait(&closed), CONEY_OK);
+    coney_loop_free(&stage.options.loop);
+    waited_call_free(&asked);
+    waited_call_free(&closed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(replies_in_any_order_find_their_requests_and_a_second_one_is_dropped),
         cmocka_unit_test(a_cut_ends_the_requests_under_way_and_later_ones_are_answered),
         cmocka_unit_test(a_broker_that_takes_no_publishes_holds_up_requests_and_no_other_call),
+        cmocka_unit_test(a_requester_that_is_closed_in_the_same_breath_as_its_request_ends_both),
         cmocka_unit_test(a_late_reply_is_not_written_where_the_thread_that_gave_up_had_its_place),
     };
     return run_tests(tests);

@@ -189,10 +189,18 @@ static void shut(struct sender *sender)
     outbox_wake(outbox);
 }
 
+static void run_last(struct task *task)
+{
+    member_unref(&container_of(task, struct sender, last_task)->member);
+}
+
 void sender_dead(struct member *member)
 {
     struct sender *sender = of(member);
     shut(sender);
+    sender->last_task.run = run_last;
+    member_ref(member);
+    loop_post(member->env->loop, &sender->last_task);
     sender_give_up(sender, atomic_load(&sender->outbox.tail));
     sender_fail_held(sender);
     sender_end_flushes(sender);

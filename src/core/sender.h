@@ -72,7 +72,8 @@ struct sender {
     void *ctx;
 
     /* On the loop. */
-    struct task send_task; /* there is something to send */
+    struct task send_task; /* there is something to send; has no reference of its own */
+    struct task last_task; /* behind the last post of that one: the sender is dead and takes nothing more */
     struct list ready;     /* in the connection's queue of senders to be written, or of those being written */
     bool no_resend;
     struct op *closing;
