@@ -500,6 +500,28 @@ static void L10_what_waits_at_a_close_ends_with_it(void **state)
     amqp_stage_down(&stage);
 }
 
+static void L10_a_call_that_is_late_before_its_turn_comes_is_not_sent(void **state)
+{
+    (void)state;
+    struct amqp_stage stage;
+    struct waited_call late = {0};
+    coney_call call = {0};
+    amqp_stage_set(&stage);
+    coney_loop *loop = coney_loop_new();
+    stage.options.loop = loop;
+    amqp_stage_open(&stage);
+    assert_int_equal(amqp_stage_declare(&stage, "q", &call), CONEY_OK);
+    waited_call_of(&late, 0)->deadline = 1; /* a nanosecond */
+    assert_int_equal(amqp_stage_declare(&stage, "late", &late.call), CONEY_OK);
+    assert_int_equal(amqp_stage_declare(&stage, "q", &call), CONEY_OK); /* steps the loop */
+    assert_int_equal(waited_call_wait(&late), CONEY_ETIMEDOUT);
+    assert_int_equal(amqp_peer_count(stage.peer, AMQP_QUEUE_DECLARE), 2);
+    assert_int_equal(amqp_peer_count(stage.peer, AMQP_CHANNEL_OPEN), 1);
+    waited_call_free(&late);
+    amqp_stage_down(&stage);
+    coney_loop_free(&loop);
+}
+
 static _Atomic int signals;
 
 static void on_signal(int number)
@@ -604,6 +626,7 @@ int main(void)
         cmocka_unit_test(G13_every_callback_may_close_its_channel_and_the_environment),
         cmocka_unit_test(L10_every_call_ends_once_also_those_made_while_the_connection_comes_and_goes),
         cmocka_unit_test(L10_what_waits_at_a_close_ends_with_it),
+        cmocka_unit_test(L10_a_call_that_is_late_before_its_turn_comes_is_not_sent),
     };
     return run_tests(tests);
 }

@@ -1,6 +1,7 @@
 /* loan.c: see loan.h.
  *
- * A loan that waits for a connection, or to be told that its channel is ready, is in the environment's list; a task and the rounds look at it.
+ * A loan that waits for a connection, or to be told that its channel is ready, is in the environment's list; a task at the end of the loop's round
+ * looks at it, and so do the rounds over the addresses.
  */
 #include "amqp/loan.h"
 
@@ -186,7 +187,7 @@ void loan_start(struct loan *loan, struct coney_amqp *amqp, enum purpose purpose
     if (opening)
         return;
     list_append(&amqp->loans_waiting, &loan->waiting);
-    loop_post(amqp->env.loop, &amqp->loan_task);
+    loop_defer(amqp->env.loop, &amqp->loan_task);
 }
 
 void loan_end(struct loan *loan, bool clean)

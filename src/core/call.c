@@ -144,10 +144,11 @@ static void run_begin(struct task *task)
         return; /* the thread that blocked gave up before the loop came round; run_cancel follows */
     op_ref(op);
     op->began = true;
-    bool limited = loop_timer_set(op->loop, &op->timer, op->deadline);
+    bool late = op->expire == NULL && time_now() >= op->deadline; /* so long did it wait for its turn */
+    bool limited = late || loop_timer_set(op->loop, &op->timer, op->deadline);
     op->begin(op);
-    if (!limited)
-        end_early(op, CONEY_ENOMEM);
+    if (late || !limited)
+        end_early(op, late ? CONEY_ETIMEDOUT : CONEY_ENOMEM);
     op_unref(op);
 }
 

@@ -169,6 +169,21 @@ static void a_deadline_ends_the_call_and_abandons_its_work(void **state)
     assert_int_equal(fate.freed, 1);
 }
 
+static void a_call_that_is_late_at_its_turn_ends_with_it_before_its_work_goes_on(void **state)
+{
+    coney_loop *loop = *state;
+    struct fate fate = {0};
+    coney_call call = asynchronous(&fate);
+    call.deadline = 1;
+    op_run(probe_new(loop, &fate), &call, PATIENCE);
+    coney_loop_step(loop);
+    assert_int_equal(fate.done, 1);
+    assert_int_equal(fate.result.status, CONEY_ETIMEDOUT);
+    assert_int_equal(fate.begun, 1);
+    assert_int_equal(fate.abandoned, 1);
+    assert_int_equal(fate.freed, 1);
+}
+
 static void a_deadline_that_is_off_never_comes_and_zero_is_the_default(void **state)
 {
     coney_loop *loop = *state;
@@ -519,6 +534,7 @@ int main(void)
         ON_A_LOOP(an_asynchronous_call_ends_once_with_what_its_work_says),
         ON_A_LOOP(a_success_has_no_text_and_a_failure_without_one_has_its_status_text),
         ON_A_LOOP(a_deadline_ends_the_call_and_abandons_its_work),
+        ON_A_LOOP(a_call_that_is_late_at_its_turn_ends_with_it_before_its_work_goes_on),
         ON_A_LOOP(a_deadline_that_is_off_never_comes_and_zero_is_the_default),
         ON_A_LOOP(a_cancel_ends_the_call_once_on_the_loop),
         ON_A_LOOP(a_cancel_before_the_loop_came_round_finds_the_work_begun),

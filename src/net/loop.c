@@ -23,7 +23,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define BATCH 64 /* descriptors of one round */
+#define BATCH 64   /* descriptors of one round */
+#define TASKS 1024 /* posted ones of one round: whatever is posted, descriptors and timers have their turn */
 
 struct coney_loop {
     int epoll_fd;
@@ -35,6 +36,8 @@ struct coney_loop {
     _Atomic uint32_t holders;      /* threads that are inside something that touches the loop */
     _Atomic(const void *) current; /* the thread in a step, as thread_mark says it */
     _Atomic(const void *) stepper; /* the thread of the last step */
+    struct task *taken;            /* from the stack, in their order; what this round leaves is the next one's */
+    struct task **taken_end;
     struct task *deferred;
     struct task **deferred_end;
     struct list again;
@@ -105,21 +108,18 @@ void loop_defer(coney_loop *loop, struct task *task)
 /* Tasks ----------------------------------------------------------------------------------------------------------- */
 
 /* `posted` is cleared before the task runs, with the memory order that shows it all that was written before the last post. */
-static void run_tasks(struct task *first)
+static void run_task(struct task *task)
 {
-    while (first != NULL) {
-        struct task *task = first;
-        first = task->next;
-        atomic_exchange(&task->posted, false);
-        task->run(task);
-    }
+    atomic_exchange(&task->posted, false);
+    task->run(task);
 }
 
-static void run_posts(coney_loop *loop)
+static void take_posts(coney_loop *loop)
 {
     if (atomic_load_explicit(&loop->posts, memory_order_relaxed) == NULL)
         return;
     struct task *latest = atomic_exchange(&loop->posts, NULL);
+    struct task **end = &latest->next; /* of the latest, which comes last */
     struct task *first = NULL;
     while (latest != NULL) {
         struct task *next = latest->next;
@@ -127,7 +127,20 @@ static void run_posts(coney_loop *loop)
         first = latest;
         latest = next;
     }
-    run_tasks(first);
+    *loop->taken_end = first;
+    loop->taken_end = end;
+}
+
+static void run_posts(coney_loop *loop)
+{
+    take_posts(loop);
+    for (unsigned left = TASKS; left > 0 && loop->taken != NULL; left--) {
+        struct task *task = loop->taken;
+        loop->taken = task->next;
+        if (loop->taken == NULL)
+            loop->taken_end = &loop->taken;
+        run_task(task);
+    }
 }
 
 static void run_deferred(coney_loop *loop)
@@ -135,7 +148,11 @@ static void run_deferred(coney_loop *loop)
     struct task *first = loop->deferred;
     loop->deferred = NULL;
     loop->deferred_end = &loop->deferred;
-    run_tasks(first);
+    while (first != NULL) {
+        struct task *task = first;
+        first = task->next;
+        run_task(task);
+    }
 }
 
 /* Timers ---------------------------------------------------------------------------------------------------------- */
@@ -240,7 +257,7 @@ static void one_round(coney_loop *loop, int timeout_ms)
 
 static bool work_is_put_off(const coney_loop *loop)
 {
-    return !list_empty(&loop->again) || loop->deferred != NULL;
+    return !list_empty(&loop->again) || loop->taken != NULL || loop->deferred != NULL;
 }
 
 /* False when a thread is in a step already: two that both believe the loop to be theirs do no harm. */
@@ -261,7 +278,8 @@ static void leave(coney_loop *loop)
 
 static bool is_needed(const coney_loop *loop)
 {
-    return atomic_load(&loop->holders) > 0 || atomic_load(&loop->posts) != NULL || loop->deferred != NULL;
+    return atomic_load(&loop->holders) > 0 || atomic_load(&loop->posts) != NULL || loop->taken != NULL ||
+           loop->deferred != NULL;
 }
 
 /* The last rounds, without descriptors and timers: what was posted may be all that frees its owner. */
@@ -409,6 +427,7 @@ coney_loop *coney_loop_new(void)
         return NULL;
     }
     loop->generation = fork_generation();
+    loop->taken_end = &loop->taken;
     loop->deferred_end = &loop->deferred;
     list_init(&loop->again);
     loop->armed_at = INT64_MAX;

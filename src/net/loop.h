@@ -5,7 +5,8 @@
  * Only loop_post, loop_hold, loop_release, loop_is_current, loop_has_thread and loop_is_stepped_here may be called from other threads.
  *
  * A round: wait for descriptors, call their watches, run the tasks that were posted, fire the timers that are due, run the
- * deferred tasks. A step is one round that does not wait. In a forked child the loop runs nothing, touches no task and may only be freed.
+ * deferred tasks. Of posted tasks it runs so many at most, the rest in the next rounds: however many calls other threads hand in, the rest of the
+ * work goes on beside them. A step is one round that does not wait. In a forked child the loop runs nothing, touches no task and may only be freed.
  */
 #ifndef CONEY_NET_LOOP_H
 #define CONEY_NET_LOOP_H
@@ -24,10 +25,10 @@ struct task {
     atomic_bool posted;
 };
 
-/* Runs the task on the loop: in this round if it comes to its tasks after this, else in the next; never from inside this call.
+/* Runs the task on the loop: in this round if it comes to its tasks after this, else in a later one; never from inside this call.
  * A task that is posted already is not posted twice (it runs once, after the latest post). From another thread it wakes the
  * loop when the loop sleeps: one eventfd write for any number of posts between two rounds. Tasks run in the order of their
- * posts; one that is posted by a task runs in the next round. Tasks that wait when the loop is freed run then. */
+ * posts; one that is posted by a task runs in a later round. Tasks that wait when the loop is freed run then. */
 void loop_post(coney_loop *loop, struct task *task);
 
 /* Any thread: the loop is not freed before it is released again: for a thread that hands in what may be the end of everything, and uses the loop
@@ -36,8 +37,9 @@ void loop_hold(coney_loop *loop);
 void loop_release(coney_loop *loop);
 
 /* On the loop: runs the task at the end of this round, before the loop looks at its descriptors again: for what is worth
- * gathering over a round (writes, hand-overs). Same rule about a task that is posted or deferred already. One that is deferred
- * by a deferred task, or between two rounds, runs at the end of the next round. */
+ * gathering over a round (writes, hand-overs), and for what must not wait behind all that is posted. Same rule about a task
+ * that is posted or deferred already. One that is deferred by a deferred task, or between two rounds, runs at the end of the
+ * next round. */
 void loop_defer(coney_loop *loop, struct task *task);
 
 /* True on the thread that is in a step of this loop now. */

@@ -204,6 +204,35 @@ static void a_task_posted_by_a_task_runs_in_the_next_step_which_is_announced(voi
     coney_loop_free(&loop);
 }
 
+static void however_many_tasks_are_posted_timers_have_their_turn_between_them(void **state)
+{
+    (void)state;
+    enum { COUNT = 20000 };
+    coney_loop *loop = coney_loop_new();
+    struct probe *probes = calloc(COUNT, sizeof *probes);
+    struct probe due = probe_of(loop, 't', NULL);
+    assert_non_null(probes);
+    for (size_t i = 0; i < COUNT; i++) {
+        probes[i] = probe_of(loop, 'a', NULL);
+        loop_post(loop, &probes[i].task);
+    }
+    loop_timer_set(loop, &due.timer, 1);
+    for (int steps = 0; due.runs == 0 && steps < 3; steps++)
+        assert_true(coney_loop_step(loop));
+    assert_int_equal(due.runs, 1);
+    assert_int_equal(probes[0].runs, 1);
+    assert_int_equal(probes[COUNT - 1].runs, 0);
+    struct probe last = probe_of(loop, 'z', NULL);
+    loop_post(loop, &last.task); /* behind those that are left */
+    assert_true(is_readable(loop));
+    step_until(loop, &last.runs, 1);
+    for (size_t i = 0; i < COUNT; i++)
+        assert_int_equal(probes[i].runs, 1);
+    assert_false(coney_loop_step(loop));
+    coney_loop_free(&loop);
+    free(probes);
+}
+
 static void post_and_defer(struct task *task)
 {
     struct probe *probe = container_of(task, struct probe, task);
@@ -242,6 +271,25 @@ static void tasks_that_wait_run_when_the_loop_is_freed(void **state)
     coney_loop_free(&loop);
     assert_int_equal(posted.runs, 2);
     assert_int_equal(deferred.runs, 1);
+}
+
+static void tasks_that_a_step_left_run_when_the_loop_is_freed(void **state)
+{
+    (void)state;
+    enum { COUNT = 5000 };
+    coney_loop *loop = coney_loop_new();
+    struct probe *probes = calloc(COUNT, sizeof *probes);
+    assert_non_null(probes);
+    for (size_t i = 0; i < COUNT; i++) {
+        probes[i] = probe_of(loop, 'a', NULL);
+        loop_post(loop, &probes[i].task);
+    }
+    assert_true(coney_loop_step(loop));
+    assert_int_equal(probes[COUNT - 1].runs, 0);
+    coney_loop_free(&loop);
+    for (size_t i = 0; i < COUNT; i++)
+        assert_int_equal(probes[i].runs, 1);
+    free(probes);
 }
 
 static void step_inside(struct task *task)
@@ -546,8 +594,10 @@ int main(void)
         cmocka_unit_test(tasks_run_in_the_order_of_their_posts_and_once),
         cmocka_unit_test(any_number_of_posts_between_two_steps_is_one_write),
         cmocka_unit_test(a_task_posted_by_a_task_runs_in_the_next_step_which_is_announced),
+        cmocka_unit_test(however_many_tasks_are_posted_timers_have_their_turn_between_them),
         cmocka_unit_test(a_deferred_task_runs_once_at_the_end_of_the_same_round),
         cmocka_unit_test(tasks_that_wait_run_when_the_loop_is_freed),
+        cmocka_unit_test(tasks_that_a_step_left_run_when_the_loop_is_freed),
         cmocka_unit_test(a_step_from_inside_a_step_does_nothing),
         cmocka_unit_test(a_loop_freed_inside_its_step_ends_with_the_step),
         cmocka_unit_test(waiting_for_a_loop_ends_at_the_deadline),

@@ -91,7 +91,7 @@ static void *ask_and_post(void *arg)
 static void answer_at_once(struct resolve *question)
 {
     question->answered = true;
-    loop_post(question->loop, &question->answer);
+    loop_defer(question->loop, &question->answer);
 }
 
 struct resolve *resolve_start(coney_loop *loop, const char *host, uint16_t port,
