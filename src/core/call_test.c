@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -357,6 +358,58 @@ static void a_blocking_call_on_the_stepping_thread_steps_the_loop(void **state)
     assert_int_equal(fate.freed, 1);
 }
 
+/* A thread that begins to step while another one waits by stepping, and ends what that one waits for in a task that takes a while. */
+struct rival {
+    struct op *op;
+    struct task task;
+    pthread_t thread;
+    atomic_bool over;
+};
+
+static struct rival rival;
+
+static void end_slowly(struct task *task)
+{
+    (void)task;
+    const struct timespec while_the_other_looks = {.tv_nsec = 5 * CONEY_MILLISECOND};
+    nanosleep(&while_the_other_looks, NULL);
+    op_end(rival.op, CONEY_OK, 0, 0, NULL);
+    atomic_store(&rival.over, true);
+}
+
+static void *step_until_over(void *arg)
+{
+    loop_post(arg, &rival.task);
+    while (!atomic_load(&rival.over))
+        coney_loop_step(arg);
+    return NULL;
+}
+
+static void begin_rivalry(struct op *op)
+{
+    rival.op = op;
+    rival.task = (struct task){.run = end_slowly};
+    atomic_store(&rival.over, false);
+    assert_int_equal(pthread_create(&rival.thread, NULL, step_until_over, op->loop), 0);
+}
+
+static void a_blocking_call_ends_in_time_when_another_thread_begins_to_step(void **state)
+{
+    int64_t before = time_now();
+    for (int i = 0; i < 10 && time_now() - before < PATIENCE; i++) {
+        struct fate fate = {0};
+        coney_loop *loop = i == 0 ? *state : coney_loop_new();
+        struct op *op = probe_new(loop, &fate);
+        op->begin = begin_rivalry;
+        assert_int_equal(op_run(op, NULL, PATIENCE), CONEY_OK);
+        assert_int_equal(pthread_join(rival.thread, NULL), 0);
+        assert_int_equal(fate.freed, 1);
+        if (i > 0)
+            coney_loop_free(&loop);
+    }
+    assert_true(time_now() - before < PATIENCE);
+}
+
 static void a_blocking_call_without_a_struct_has_the_default_deadline(void **state)
 {
     coney_loop *loop = *state;
@@ -545,6 +598,7 @@ int main(void)
         ON_A_LOOP(reserved_bytes_are_refused_and_nothing_begins),
         ON_A_LOOP(what_a_freed_loop_still_had_to_do_is_done),
         ON_A_LOOP(a_blocking_call_on_the_stepping_thread_steps_the_loop),
+        ON_A_LOOP(a_blocking_call_ends_in_time_when_another_thread_begins_to_step),
         ON_A_LOOP(a_blocking_call_without_a_struct_has_the_default_deadline),
         cmocka_unit_test(a_blocking_call_on_another_thread_is_answered_by_the_loop),
         ON_A_LOOP(a_blocking_call_inside_the_loop_is_refused),

@@ -26,6 +26,9 @@
 #define BATCH 64   /* descriptors of one round */
 #define TASKS 1024 /* posted ones of one round: whatever is posted, descriptors and timers have their turn */
 
+/* A thread that waits by stepping looks up this often: another one may have begun to step, and done what it waits for. */
+#define LONGEST_WAIT (20 * CONEY_MILLISECOND)
+
 struct coney_loop {
     int epoll_fd;
     int event_fd;
@@ -320,15 +323,11 @@ bool coney_loop_step(coney_loop *loop)
 void loop_wait_and_step(coney_loop *loop, int64_t deadline)
 {
     struct pollfd readable = {.fd = loop->epoll_fd, .events = POLLIN};
-    if (deadline == INT64_MAX) {
-        poll(&readable, 1, -1);
-    } else {
-        int64_t left = deadline - time_now();
-        left = left > 0 ? left : 0;
-        struct timespec wait = {.tv_sec = left / CONEY_SECOND, .tv_nsec = left % CONEY_SECOND};
-        ppoll(&readable, 1, &wait, NULL);
-    }
-    coney_loop_step(loop);
+    int64_t left = deadline - time_now();
+    left = left < 0 ? 0 : left > LONGEST_WAIT ? LONGEST_WAIT : left;
+    struct timespec wait = {.tv_nsec = left};
+    if (ppoll(&readable, 1, &wait, NULL) > 0)
+        coney_loop_step(loop);
 }
 
 /* The loop's own thread ------------------------------------------------------------------------------------------- */

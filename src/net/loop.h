@@ -74,7 +74,8 @@ void loop_thread_stop(coney_loop *loop);
 /* True when the loop has a thread of its own (made by loop_thread_start). */
 bool loop_has_thread(const coney_loop *loop);
 
-/* For a blocking call on a loop that the user steps: waits for readiness until `deadline`, then steps once. */
+/* For a blocking call on a loop that the user steps: waits for readiness, for 20 ms at most and not beyond `deadline`, and steps once if it
+ * came. Whoever waits looks again: another thread may have stepped instead. */
 void loop_wait_and_step(coney_loop *loop, int64_t deadline);
 
 /* Is this the thread that made the last step of a user's loop (at first the one that made the loop), or the loop's own thread?
