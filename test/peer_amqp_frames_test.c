@@ -129,11 +129,13 @@ static void A16_half_a_frame_at_a_deadline_is_not_thrown_away(void **state)
     struct amqp_method ok = {.id = AMQP_QUEUE_DECLARE_OK, .queue_declare_ok = {.queue = CONEY_STR("q")}};
     size_t len = amqp_encode(1, &ok, answer, sizeof answer);
     amqp_peer_raw_at(stage.peer, AMQP_QUEUE_DECLARE, 1, coney_bytes_of(answer, 5));
+    amqp_peer_hold(stage.peer, AMQP_CHANNEL_CLOSE, 1); /* its answer must not come inside the frame */
     struct waited_call call = {0};
     assert_int_equal(amqp_stage_declare(&stage, "q", waited_call_of(&call, scaled_ms(500))), CONEY_OK);
     amqp_peer_wait_count(stage.peer, AMQP_QUEUE_DECLARE, 1);
     assert_int_equal(waited_call_wait(&call), CONEY_ETIMEDOUT);
     amqp_peer_send_bytes(stage.peer, 0, coney_bytes_of(answer + 5, len - 5));
+    amqp_peer_release(stage.peer, AMQP_CHANNEL_CLOSE);
     recovers(&stage);
     assert_int_equal(amqp_peer_accepted(stage.peer), 1);
     waited_call_free(&call);

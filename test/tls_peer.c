@@ -84,6 +84,8 @@ void tls_peer_write(struct tls_peer *peer, const void *data, size_t len)
 
 size_t tls_peer_read(struct tls_peer *peer, void *data, size_t cap)
 {
+    if (peer->ssl == NULL)
+        return 0; /* nobody has connected yet */
     ERR_clear_error();
     int got = SSL_read(peer->ssl, data, (int)cap);
     return got > 0 ? (size_t)got : 0;
