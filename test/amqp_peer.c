@@ -92,8 +92,8 @@ static const char *check_method(struct amqp_peer *peer, const struct amqp_peer_r
         return "a method that only brokers send";
     if ((class == AMQP_CLASS_CONNECTION) != (record->channel == 0))
         return "a method on the wrong channel";
-    if (record->channel == 0)
-        return NULL;
+    if (record->channel == 0 || c->closing)
+        return NULL; /* behind our own close nothing is treated, so no channel opened either */
     return c->opened ? check_on_channel(peer, record) : "a method before connection.open-ok";
 }
 
