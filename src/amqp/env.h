@@ -20,8 +20,8 @@ struct amqp_handle {
 
 struct coney_amqp {
     struct env env;
-    int64_t channel_max;   /* that we offer; 0 = what the broker allows */
-    size_t max_message;    /* of the largest body accepted */
+    int64_t channel_max; /* that we offer; 0 = what the broker allows */
+    size_t max_message;  /* of the largest body accepted */
     struct topology topology;
     struct round rounds[3];    /* by purpose: each dials the addresses for its connections */
     struct list loans_waiting; /* loan.h */
