@@ -73,6 +73,10 @@ results_that_find_no_room_are_a_failure() {
     "$coney" help >/dev/full 2>"$scratch/err" || code=$?
     same "$code" 1
     matches "$(<"$scratch/err")" 'standard output: No space left'
+    code=0
+    "$coney" help >&- 2>"$scratch/err" || code=$?
+    same "$code" 1
+    matches "$(<"$scratch/err")" 'standard output: Bad file descriptor'
 }
 
 bash_completes_commands_options_and_values() {

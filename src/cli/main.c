@@ -84,7 +84,7 @@ static void open_standard_descriptors(void)
 {
     int fd;
     do
-        fd = open("/dev/null", O_RDWR);
+        fd = open("/dev/null", O_RDONLY); /* what is written to a closed output fails, as it should */
     while (fd >= 0 && fd <= STDERR_FILENO);
     if (fd >= 0)
         close(fd);
