@@ -64,7 +64,11 @@ coney_stream_producer *scene_producer(struct scene *scene, struct outcomes *outc
         mine.ctx = outcomes;
     }
     coney_call call = {0};
-    coney_stream_producer *producer = coney_stream_producer_open(scene->env, scene->stream, &mine, &call);
+    coney_stream_producer *producer;
+    int64_t until = now_ms() + scaled_ms(SUPPORT_PATIENCE);
+    do /* of a stream that was just made a busy node may say that it is not available yet */
+        producer = coney_stream_producer_open(scene->env, scene->stream, &mine, &call);
+    while (producer == NULL && call.status == CONEY_EUNAVAILABLE && now_ms() < until);
     if (producer == NULL)
         fail_msg("the producer did not open: %s: %s", coney_status_name(call.status), call.text);
     return producer;
@@ -79,7 +83,11 @@ coney_stream_consumer *scene_consumer(struct scene *scene, struct deliveries *de
     if (mine.ctx == NULL)
         mine.ctx = deliveries;
     coney_call call = {0};
-    coney_stream_consumer *consumer = coney_stream_consumer_open(scene->env, scene->stream, &mine, &call);
+    coney_stream_consumer *consumer;
+    int64_t until = now_ms() + scaled_ms(SUPPORT_PATIENCE);
+    do /* of a stream that was just made a busy node may say that it is not available yet */
+        consumer = coney_stream_consumer_open(scene->env, scene->stream, &mine, &call);
+    while (consumer == NULL && call.status == CONEY_EUNAVAILABLE && now_ms() < until);
     if (consumer == NULL)
         fail_msg("the consumer did not open: %s: %s", coney_status_name(call.status), call.text);
     return consumer;
