@@ -44,9 +44,10 @@ function(coney_describe_test name)
     endif()
     set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${test_timeout} SKIP_RETURN_CODE 77
         ENVIRONMENT "${test_environment}")
-    # What takes longest begins first; tests with a node of their own take turns, for its memory.
+    # What takes longest begins first; tests with a node of their own take turns, for its memory: two at a time, one of each client's.
     if(label STREQUAL "node")
-        set_tests_properties(${name} PROPERTIES RESOURCE_LOCK node COST 300)
+        string(REGEX MATCH "^node_(amqp_)?" turn ${name})
+        set_tests_properties(${name} PROPERTIES RESOURCE_LOCK ${turn} COST 300)
     elseif(label MATCHES "peer|broker")
         set_tests_properties(${name} PROPERTIES COST 100)
     endif()
