@@ -445,6 +445,7 @@ struct closer {
     coney_event_type when;
     bool whole; /* the environment, too */
     struct waited_call ended;
+    _Atomic bool armed; /* the consumer is there */
     _Atomic bool done;
 };
 
@@ -459,7 +460,7 @@ static void close_at_event(void *ctx, const coney_event *event)
 {
     struct closer *closer = ctx;
     events_add(&closer->bench->stage.events, event);
-    if (event->type == closer->when && !closer->done) {
+    if (closer->armed && event->type == closer->when && !closer->done) {
         close_here(closer);
         closer->done = true;
     }
@@ -490,6 +491,7 @@ static void close_in_event(coney_event_type when, bool whole)
     amqp_stage_open(&bench.stage);
     coney_amqp_consumer_options options = {.prefetch = 100, .no_ack = when == CONEY_EVENT_NOT_SETTLED};
     bench.consumer = amqp_stage_consumer(&bench.stage, "q", &bench.parcels, &options);
+    closer.armed = true;
     provoke(bench.stage.peer, when);
     (void)events_wait(&bench.stage.events, when, 0);
     amqp_peer_wait_consumers(bench.stage.peer, "q", 0);
