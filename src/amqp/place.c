@@ -83,6 +83,24 @@ void place_declare(struct member *member)
         open_channel(member);
 }
 
+static void declared(void *ctx, coney_status status, uint16_t code, const struct amqp_method *answer,
+                     const struct channel_content *content, const char *text)
+{
+    (void)answer;
+    (void)content;
+    if (status == CONEY_OK)
+        member_active(ctx);
+    else
+        member_failed(ctx, status, code, text, true);
+}
+
+void place_declare_by(struct member *member, const struct amqp_method *method)
+{
+    int64_t deadline = time_after(time_now(), member->env->settings.call_deadline);
+    if (!channel_request(place_of(member)->channel, method, deadline, declared, member))
+        member_failed(member, CONEY_ENOMEM, 0, coney_status_text(CONEY_ENOMEM), true);
+}
+
 void place_opened(void *ctx)
 {
     struct member *member = ctx;

@@ -44,6 +44,9 @@ void place_locate(struct member *member);
 /* For member_kind.declare: the connection is ready; once the topology is too, opens the channel. */
 void place_declare(struct member *member);
 
+/* For place_kind.declare where one method is the whole declaration: its answer ends in member_active or member_failed. */
+void place_declare_by(struct member *member, const struct amqp_method *method);
+
 /* The topology is as it should be, or as good as it gets: goes on. */
 void place_go_on(struct member *member);
 

@@ -2,7 +2,6 @@
 #include "amqp/publisher.h"
 
 #include "base/text.h"
-#include "base/time.h"
 
 #include <stdlib.h>
 
@@ -96,26 +95,13 @@ static const struct sender_kind unconfirmed_kind = {
 
 /* The place ------------------------------------------------------------------------------------------------------- */
 
-static void selected(void *ctx, coney_status status, uint16_t code, const struct amqp_method *answer,
-                     const struct channel_content *content, const char *text)
-{
-    (void)answer;
-    (void)content;
-    if (status == CONEY_OK)
-        member_active(ctx);
-    else
-        member_failed(ctx, status, code, text, true);
-}
-
 static void declare(struct member *member)
 {
     struct coney_amqp_publisher *publisher = publisher_of_member(member);
-    const struct amqp_method select = {.id = AMQP_CONFIRM_SELECT};
-    int64_t deadline = time_after(time_now(), member->env->settings.call_deadline);
     if (publisher->unconfirmed)
         member_active(member);
-    else if (!channel_request(publisher->outlet.place.channel, &select, deadline, selected, member))
-        member_failed(member, CONEY_ENOMEM, 0, coney_status_text(CONEY_ENOMEM), true);
+    else
+        place_declare_by(member, &(struct amqp_method){.id = AMQP_CONFIRM_SELECT});
 }
 
 /* For the environment's statistics. */

@@ -10,7 +10,6 @@
 
 #include "base/map.h"
 #include "base/text.h"
-#include "base/time.h"
 #include "core/options.h"
 
 #include <inttypes.h>
@@ -180,24 +179,11 @@ static const char *content(void *ctx, struct block *block, const uint8_t *at, si
 
 /* The place --------------------------------------------------------------------------------------------------------- */
 
-static void consuming(void *ctx, coney_status status, uint16_t code, const struct amqp_method *answer,
-                      const struct channel_content *answer_content, const char *text)
-{
-    (void)answer;
-    (void)answer_content;
-    if (status == CONEY_OK)
-        member_active(ctx);
-    else
-        member_failed(ctx, status, code, text, true);
-}
-
 static void declare(struct member *member)
 {
     const struct amqp_method consume = {.id = AMQP_BASIC_CONSUME,
                                         .basic_consume = {.queue = CONEY_STR(REPLY_TO), .no_ack = true}};
-    int64_t deadline = time_after(time_now(), member->env->settings.call_deadline);
-    if (!channel_request(of(member)->outlet.place.channel, &consume, deadline, consuming, member))
-        member_failed(member, CONEY_ENOMEM, 0, coney_status_text(CONEY_ENOMEM), true);
+    place_declare_by(member, &consume);
 }
 
 static void method(void *ctx, const struct amqp_method *method)

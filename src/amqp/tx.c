@@ -6,7 +6,6 @@
 #include "amqp/publish_outlet.h"
 
 #include "base/text.h"
-#include "base/time.h"
 #include "core/options.h"
 
 #include <stdlib.h>
@@ -172,23 +171,9 @@ static void closed(void *ctx, coney_status status, uint16_t code, const char *te
     place_closed(ctx, status, code, text);
 }
 
-static void selected(void *ctx, coney_status status, uint16_t code, const struct amqp_method *answer,
-                     const struct channel_content *answer_content, const char *text)
-{
-    (void)answer;
-    (void)answer_content;
-    if (status == CONEY_OK)
-        member_active(ctx);
-    else
-        member_failed(ctx, status, code, text, true);
-}
-
 static void declare(struct member *member)
 {
-    const struct amqp_method select = {.id = AMQP_TX_SELECT};
-    int64_t deadline = time_after(time_now(), member->env->settings.call_deadline);
-    if (!channel_request(of(member)->outlet.place.channel, &select, deadline, selected, member))
-        member_failed(member, CONEY_ENOMEM, 0, coney_status_text(CONEY_ENOMEM), true);
+    place_declare_by(member, &(struct amqp_method){.id = AMQP_TX_SELECT});
 }
 
 static void active(struct member *member)
