@@ -1,15 +1,16 @@
-# The formats of room codec: each is one option, on by default, and one library. CONEY_CODEC_LINKS, _DEFINITIONS and _MODULES (their
-# names in pkg-config) are of those that are on; but one that only build/deps has, where script/setup unpacks what this release of
-# Debian lacks, is in CONEY_CODEC_UNPACKED, by its files.
+# The formats of room codec: each is one option, on by default, and one library, found by pkg-config. Of those that are on:
+#   CONEY_CODEC_LINKS and CONEY_CODEC_DEFINITIONS  what room codec is built with
+#   CONEY_CODEC_PACKAGES and CONEY_CODEC_MODULES   the prefix here and the name in pkg-config of those that this machine has
+#   CONEY_UNPACKED_PACKAGES and CONEY_UNPACKED     the prefix and the files of those that only build/deps has, where script/setup
+#                                                  unpacks what this release of Debian lacks
 set(codec_modules_JSON yyjson)
 set(codec_modules_CBOR libcbor)
 set(codec_modules_MSGPACK msgpack-c msgpack)
+set(CONEY_DEPS ${PROJECT_SOURCE_DIR}/build/deps/usr)
 
-set(CONEY_CODEC_LINKS)
-set(CONEY_CODEC_DEFINITIONS)
-set(CONEY_CODEC_MODULES)
-set(CONEY_CODEC_UNPACKED)
-set(unpacked ${PROJECT_SOURCE_DIR}/build/deps/usr)
+foreach(list CODEC_LINKS CODEC_DEFINITIONS CODEC_PACKAGES CODEC_MODULES UNPACKED_PACKAGES UNPACKED)
+    set(CONEY_${list})
+endforeach()
 foreach(format JSON CBOR MSGPACK)
     option(CONEY_${format} "Read and write ${format}" ON)
     if(NOT CONEY_${format})
@@ -19,7 +20,7 @@ foreach(format JSON CBOR MSGPACK)
     pkg_search_module(${package} QUIET IMPORTED_TARGET ${codec_modules_${format}})
     if(NOT ${package}_FOUND)
         set(own_path "$ENV{PKG_CONFIG_PATH}")
-        file(GLOB path ${unpacked}/lib/*/pkgconfig)
+        file(GLOB path ${CONEY_DEPS}/lib/*/pkgconfig)
         set(ENV{PKG_CONFIG_PATH} "${path}")
         pkg_search_module(${package} QUIET IMPORTED_TARGET ${codec_modules_${format}})
         set(ENV{PKG_CONFIG_PATH} "${own_path}")
@@ -30,11 +31,13 @@ foreach(format JSON CBOR MSGPACK)
     endif()
     list(APPEND CONEY_CODEC_LINKS PkgConfig::${package})
     list(APPEND CONEY_CODEC_DEFINITIONS CONEY_HAVE_${format})
-    string(FIND "${${package}_LIBDIR}" ${unpacked}/ at)
+    string(FIND "${${package}_LIBDIR}" ${CONEY_DEPS}/ at)
     if(at EQUAL 0)
         file(GLOB files ${${package}_LIBDIR}/lib${${package}_LIBRARIES}.so*)
-        list(APPEND CONEY_CODEC_UNPACKED ${files})
+        list(APPEND CONEY_UNPACKED_PACKAGES ${package})
+        list(APPEND CONEY_UNPACKED ${files})
     else()
+        list(APPEND CONEY_CODEC_PACKAGES ${package})
         list(APPEND CONEY_CODEC_MODULES ${${package}_MODULE_NAME})
     endif()
 endforeach()

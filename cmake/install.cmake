@@ -1,24 +1,60 @@
-# Headers, both libraries, the tool with its completion, coney.pc, and the CMake package (coney::coney, coney::coney_static).
+# Headers, the libraries, the tool with its completion, coney.pc and coney_service.pc, and the CMake package (coney::coney,
+# coney::coney_static, coney::service, coney::service_static).
 if(NOT TARGET coney)
     return()
 endif()
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/coney)
+set(libraries coney)
+if(TARGET coney_service)
+    list(APPEND libraries coney_service)
+endif()
 
 install(DIRECTORY include/coney DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-install(TARGETS coney EXPORT coney-shared)
-install(TARGETS coney_static EXPORT coney-static)
-install(EXPORT coney-shared NAMESPACE coney:: DESTINATION ${package_dir})
-install(EXPORT coney-static NAMESPACE coney:: DESTINATION ${package_dir})
+# Each library is an export of its own: a program that wants one needs only what that one needs.
+foreach(library IN LISTS libraries)
+    foreach(kind shared static)
+        set(target ${library})
+        if(kind STREQUAL "static")
+            set(target ${library}_static)
+        endif()
+        install(TARGETS ${target} EXPORT ${library}-${kind})
+        install(EXPORT ${library}-${kind} NAMESPACE coney:: DESTINATION ${package_dir})
+    endforeach()
+endforeach()
+
+# The .pc files find their prefix from where they lie, so that the tree may be moved.
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig
+    OUTPUT_VARIABLE CONEY_PC_TO_PREFIX)
+list(JOIN CONEY_CODEC_MODULES " " CONEY_PC_CODECS)
+
+# What only build/deps has goes along, into a directory of coney's own, where libconey_service.so looks for it.
+set(CONEY_PC_UNPACKED)
+set(CONEY_UNPACKED_FILES)
+if(TARGET coney_service AND CONEY_UNPACKED)
+    install(FILES ${CONEY_UNPACKED} DESTINATION ${CMAKE_INSTALL_LIBDIR}/coney)
+    file(GLOB copyrights ${CONEY_DEPS}/share/doc/*-dev/copyright)
+    foreach(file IN LISTS copyrights)
+        string(REGEX REPLACE ".*/(.*)-dev/copyright$" "\\1" name ${file})
+        install(FILES ${file} DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/coney RENAME ${name}.copyright)
+    endforeach()
+    set_target_properties(coney_service PROPERTIES INSTALL_RPATH "\$ORIGIN/coney")
+    string(APPEND CONEY_PC_UNPACKED " -Wl,-rpath,\${libdir}/coney")
+    foreach(file IN LISTS CONEY_UNPACKED)
+        if(file MATCHES "/([^/]*\\.so)$")
+            list(APPEND CONEY_UNPACKED_FILES ${CMAKE_MATCH_1})
+            string(APPEND CONEY_PC_UNPACKED " \${libdir}/coney/${CMAKE_MATCH_1}")
+        endif()
+    endforeach()
+endif()
+foreach(library IN LISTS libraries)
+    configure_file(cmake/${library}.pc.in ${library}.pc @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/${library}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
+
 configure_package_config_file(cmake/coney-config.cmake.in coney-config.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(coney-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/coney-config.cmake ${PROJECT_BINARY_DIR}/coney-config-version.cmake DESTINATION ${package_dir})
-
-# coney.pc finds its prefix from where it lies, so that the tree may be moved.
-cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig
-    OUTPUT_VARIABLE CONEY_PC_TO_PREFIX)
-configure_file(cmake/coney.pc.in coney.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/coney.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 if(TARGET coney_tool)
     install(TARGETS coney_tool)

@@ -1,13 +1,20 @@
-# libconey, shared and static, from the objects of all rooms; both show coney_* only. Neither exists while no room has sources.
-# coney_inside is the same with all its names, for tests and fuzzers.
-set(objects)
+# libconey: the clients. libconey_service: the framework of services. Both shared and static, and all four show coney_* only;
+# libconey_service.a holds the clients too, so a program links one of the two archives. None exists while its rooms have no sources.
+# coney_inside is everything with all its names, for tests and fuzzers.
+set(CONEY_SERVICE_ROOMS codec service transport testkit)
+set(client_objects)
+set(service_objects)
 foreach(room IN LISTS CONEY_ROOMS)
     string(REPLACE "/" "_" target room_${room})
-    if(TARGET ${target})
-        list(APPEND objects $<TARGET_OBJECTS:${target}>)
+    if(NOT TARGET ${target})
+        continue()
+    elseif(room IN_LIST CONEY_SERVICE_ROOMS)
+        list(APPEND service_objects $<TARGET_OBJECTS:${target}>)
+    else()
+        list(APPEND client_objects $<TARGET_OBJECTS:${target}>)
     endif()
 endforeach()
-if(NOT objects)
+if(NOT client_objects)
     return()
 endif()
 
@@ -16,31 +23,65 @@ if("${CMAKE_C_FLAGS}" MATCHES "-fsanitize")
     set(sanitized TRUE)
 endif()
 
-add_library(coney SHARED ${objects})
-set_target_properties(coney PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE C
-    LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/coney.map)
-# It stays loaded: a thread of its resolver may run on after the last environment was closed.
-target_link_options(coney PRIVATE -Wl,-z,nodelete -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/coney.map
-    $<$<NOT:$<BOOL:${sanitized}>>:-Wl,-z,defs>)
+# It stays loaded: a thread of its resolver, or what it does at a fork, may outlive the last environment.
+function(coney_shared_library name)
+    set(map ${PROJECT_SOURCE_DIR}/cmake/${name}.map)
+    add_library(${name} SHARED ${ARGN})
+    set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE C
+        LINK_DEPENDS ${map})
+    target_link_options(${name} PRIVATE -Wl,-z,nodelete -Wl,--version-script=${map} $<$<NOT:$<BOOL:${sanitized}>>:-Wl,-z,defs>)
+endfunction()
+
+# An archive with all names of its objects, from which programs of this build link.
+function(coney_archive name)
+    add_library(${name} STATIC ${ARGN})
+    set_target_properties(${name} PROPERTIES LINKER_LANGUAGE C)
+endfunction()
+
+# NAME_static, the library to install, from an archive: one object, so that the names that rooms share can be made local and
+# none of them meets a name of the program.
+function(coney_static_library name archive)
+    add_custom_command(OUTPUT ${name}.o DEPENDS ${archive} VERBATIM
+        COMMAND ${CMAKE_LINKER} -r --whole-archive $<TARGET_FILE:${archive}> -o ${name}.o
+        COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${name}.o)
+    add_library(${name}_static STATIC ${name}.o)
+    set_target_properties(${name}_static PROPERTIES OUTPUT_NAME ${name} LINKER_LANGUAGE C)
+endfunction()
+
+coney_shared_library(coney ${client_objects})
 target_link_libraries(coney PRIVATE ${CONEY_LINKS})
+coney_archive(coney_clients ${client_objects})
+coney_static_library(coney coney_clients)
+coney_archive(coney_inside ${client_objects} ${service_objects})
+set(public coney coney_static)
+set(static coney_static coney_clients coney_inside)
 
-add_library(coney_inside STATIC ${objects})
-set_target_properties(coney_inside PROPERTIES LINKER_LANGUAGE C)
+# The shared framework has the public functions of room base from libconey.so, and copies of the hidden ones that it calls: of the
+# archive, which comes after, the linker takes only what libconey.so does not show. symbols_of_coney_service holds it to that.
+if(service_objects)
+    coney_shared_library(coney_service ${service_objects})
+    coney_archive(coney_base $<TARGET_OBJECTS:room_base>)
+    target_link_libraries(coney_service PUBLIC coney PRIVATE coney_base ${CONEY_CODEC_LINKS} Threads::Threads)
+    coney_static_library(coney_service coney_inside)
+    list(APPEND public coney_service coney_service_static)
+    list(APPEND static coney_service_static)
+    set_target_properties(coney_service PROPERTIES EXPORT_NAME service)
+    set_target_properties(coney_service_static PROPERTIES EXPORT_NAME service_static)
+    target_link_libraries(coney_service_static PRIVATE ${CONEY_CODEC_LINKS})
+    target_link_libraries(coney_inside PRIVATE ${CONEY_CODEC_LINKS})
+endif()
 
-# One object, so that the names that rooms share can be made local: none of them meets a name of the program.
-add_custom_command(OUTPUT coney.o DEPENDS coney_inside VERBATIM
-    COMMAND ${CMAKE_LINKER} -r --whole-archive $<TARGET_FILE:coney_inside> -o coney.o
-    COMMAND ${CMAKE_OBJCOPY} --localize-hidden coney.o)
-add_library(coney_static STATIC coney.o)
-set_target_properties(coney_static PROPERTIES OUTPUT_NAME coney LINKER_LANGUAGE C)
-
-foreach(library coney_static coney_inside)
+foreach(library IN LISTS static)
     target_link_libraries(${library} PRIVATE ${CONEY_LINKS})
 endforeach()
-foreach(library coney coney_static)
-    add_library(coney::${library} ALIAS ${library})
+foreach(library IN LISTS public)
+    get_target_property(name ${library} EXPORT_NAME)
+    if(NOT name)
+        set(name ${library})
+    endif()
+    add_library(coney::${name} ALIAS ${library})
 endforeach()
-foreach(library coney coney_static coney_inside)
+foreach(library IN LISTS public static)
     target_include_directories(${library} INTERFACE
         $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endforeach()

@@ -737,7 +737,7 @@ CONEY_API void coney_app_metrics(coney_app *app, void (*visit)(void *ctx, const 
 
 /* Messages ---------------------------------------------------------------------------------------------------------------- */
 
-/* <coney/test.h> */
+/* For T_expect and T_received: see <coney/test.h>. They fail the test and give NULL when there is none, or when it is no T. */
 CONEY_API const void *coney_test_expect_value(coney_test *test, const char *destination, const coney_type *type);
 CONEY_API const void *coney_test_received_value(coney_test *test, const char *subscription, size_t index,
                                                 const coney_type *type);
