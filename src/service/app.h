@@ -1,0 +1,77 @@
+/* app.h: the app: what it owns, its phases, what it is made of. Built by one thread before the start (app.c, subscription.c, router.c, check.c), started and stopped by
+ * start.c, seen by health.c and metrics.c.
+ */
+#ifndef CONEY_SERVICE_APP_H
+#define CONEY_SERVICE_APP_H
+
+#include "base/lock.h"
+#include "service/broker.h"
+#include "service/worker.h"
+
+#include <stdatomic.h>
+
+struct dispatch_probe; /* dispatch.h */
+struct publish_probe;  /* publisher.h */
+
+struct hook {
+    struct hook *next; /* of its stage, in order of adding */
+    coney_status (*run)(coney_app *app, void *ctx, coney_call *call);
+    void *ctx;
+};
+
+struct publish_middleware {
+    coney_publish_around_fn around;
+    void *ctx;
+};
+
+struct coney_app {
+    const char *title;
+    const char *version;
+    coney_app_options options; /* defaults filled in; texts are copies */
+    coney_arena *memory;       /* of the description */
+    bool out_of_memory;        /* while it was built */
+    struct mistakes built;     /* mistakes that were found while it was built: unknown bytes of an option … */
+    void *_Atomic state;
+    struct hook *hooks[4]; /* by coney_stage */
+    struct middlewares middlewares;
+    struct publish_middleware *publish_middlewares; /* first is outermost */
+    size_t publish_middleware_count;
+    coney_broker *brokers; /* in the order of registration */
+    struct worker *worker; /* from the start on; or before, when a test has set a virtual one */
+    bool is_virtual;       /* lanes run inline, nothing waits: the testkit steps the brokers and the worker */
+
+    const struct dispatch_probe *dispatch_probe; /* the testkit's, or NULL */
+    const struct publish_probe *publish_probe;
+
+    struct lock lock; /* guards what follows, but for the atomics */
+    struct cond changed;
+    coney_app_phase phase;
+    uint32_t waiting_for_drain;
+    coney_status status; /* why it failed */
+    char reason[512];
+    _Atomic bool asked_to_stop;
+    _Atomic uint64_t open; /* deliveries that are not settled and continuations that have not run: a drain waits for 0 */
+    _Atomic bool draining; /* sinks keep what comes and start no handler: the broker gets it back at unsubscribe */
+    _Atomic uint64_t active;
+};
+
+/* Logs to the app's callback. Any thread. */
+void app_log(const coney_app *app, coney_log_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* A policy or the end of a subscription says that the app must stop: the first reason counts. Any thread, never blocks. */
+void app_fail(coney_app *app, coney_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* One delivery or continuation more that a drain waits for; one less, which wakes the drain. Any thread, no lock unless a drain waits. */
+static inline void app_opened(coney_app *app)
+{
+    atomic_fetch_add_explicit(&app->open, 1, memory_order_relaxed);
+}
+void app_closed(coney_app *app);
+
+/* A subscription was found by its name; NULL. */
+struct subscription *app_subscription(const coney_app *app, const char *name);
+
+/* Two lists of middleware as one array in the app's memory. */
+bool middlewares_add(coney_app *app, struct middlewares *list, coney_around_fn around, void *ctx);
+
+#endif

@@ -1,0 +1,68 @@
+/* subscription.h: one subscription: its description, and what runs it.
+ *
+ * Made by coney_subscribe or a router's inclusion (subscription.c, deep copies in the app's memory), checked by check.c, opened by start.c, run by dispatch.c with its
+ * lanes (lane.c) or batches (batch.c).
+ */
+#ifndef CONEY_SERVICE_SUBSCRIPTION_H
+#define CONEY_SERVICE_SUBSCRIPTION_H
+
+#include "base/counter.h"
+#include "service/app.h"
+
+struct lane_set; /* lane.h */
+struct gather;   /* batch.h */
+
+/* What it counts. Written by lanes and loops, read by anybody. */
+struct subscription_stats {
+    counter received;
+    counter acked;
+    counter rejected;
+    counter requeued;
+    counter retried; /* with a delay */
+    counter undecodable;
+    counter failed;
+    counter dead_lettered;
+    counter calls; /* of the handler */
+    counter publish_failures;
+    counter batches;
+    counter stalls; /* runs over the handler limit */
+};
+
+struct subscription {
+    struct sink sink; /* first: what transports call */
+    struct subscription *next;
+    coney_app *app;
+    coney_broker *broker;
+    coney_subscription options; /* as given, texts and source copied, defaults filled in by subscription_resolve */
+    const char *name;
+
+    /* Resolved at the start (subscription_resolve): */
+    const coney_type *type;    /* NULL: raw */
+    const coney_codec *codec;  /* NULL: raw */
+    struct middlewares routed; /* the routers' it came through, outermost first */
+    struct middleware *chain;  /* app, broker, routers, own: outermost first; NULL when there is none */
+    size_t chain_count;
+
+    struct feed *feed; /* while it is open */
+    bool was_opened;
+    _Atomic bool is_active;
+    _Atomic bool has_ended;
+    struct subscription_stats stats;
+
+    /* dispatch.c, made by dispatch_open, freed by dispatch_close: */
+    struct lane_set *lanes;
+    struct gather *gather;
+    struct dispatch *dispatch;
+};
+
+/* Copies a subscription into the app's memory and appends it to the broker's. CONEY_ENOMEM. */
+coney_status subscription_add(coney_broker *broker, const coney_subscription *subscription, const struct middlewares *routed,
+                              const coney_codec *codec);
+
+/* Fills in defaults, codec and chain. CONEY_ENOMEM. */
+coney_status subscription_resolve(struct subscription *s);
+
+/* What is wrong with it, its transport's opinion included. */
+void subscription_check(struct subscription *s, struct mistakes *mistakes);
+
+#endif
