@@ -556,6 +556,87 @@ static void handlers_may_close_the_consumers_of_each_other(void **state)
     }
 }
 
+/* Threads of their own ----------------------------------------------------------------------------------------------- */
+
+static void handlers_on_threads_of_their_own_run_at_the_same_time(void **state)
+{
+    (void)state;
+    struct amqp_stage stage;
+    struct parcels parcels[3];
+    coney_amqp_consumer *consumers[3];
+    const coney_amqp_consumer_options options = {.own_thread = true};
+    static const char *const queues[] = {"one", "two", "three"};
+    amqp_stage_up(&stage);
+    for (int round = 0; round < 2; round++) { /* the second has the threads of the first */
+        for (int i = 0; i < 3; i++) {
+            parcels[i] = (struct parcels){.closed_gate = true};
+            consumers[i] = amqp_stage_consumer(&stage, queues[i], &parcels[i], i < 2 ? &options : NULL);
+            amqp_peer_deliver(stage.peer, queues[i], 0, 5);
+        }
+        for (int i = 0; i < 3; i++)
+            parcels_wait_at_gate(&parcels[i]);
+        for (int i = 0; i < 3; i++) {
+            parcels_open_gate(&parcels[i]);
+            parcels_wait(&parcels[i], 5);
+            parcels_are_in_order(&parcels[i], 0, 5);
+            warren_close_consumer(&consumers[i]);
+            parcels_free(&parcels[i]);
+        }
+    }
+    amqp_stage_down(&stage);
+}
+
+struct leaver {
+    coney_amqp *_Atomic *rabbit; /* closes it, else its consumer */
+    coney_amqp_consumer *_Atomic *consumer;
+    _Atomic int calls;
+    struct waited_call ended;
+};
+
+static coney_settle leave(void *ctx, const coney_amqp_delivery *delivery)
+{
+    struct leaver *leaver = ctx;
+    (void)delivery;
+    leaver->calls++;
+    coney_call *call = waited_call_of(&leaver->ended, 0);
+    coney_amqp *rabbit = leaver->rabbit != NULL ? atomic_exchange(leaver->rabbit, NULL) : NULL;
+    coney_amqp_consumer *consumer = atomic_exchange(leaver->consumer, NULL);
+    if (leaver->rabbit != NULL)
+        coney_amqp_close(&rabbit, call);
+    else
+        coney_amqp_consumer_close(&consumer, call);
+    return CONEY_ACK;
+}
+
+static void a_handler_on_its_own_thread_may_close_its_consumer_or_the_environment(void **state)
+{
+    (void)state;
+    for (int whole = 0; whole < 2; whole++) {
+        struct amqp_stage stage;
+        struct parcels others = {.closed_gate = true};
+        amqp_stage_up(&stage);
+        coney_amqp *_Atomic rabbit = stage.rabbit;
+        coney_amqp_consumer *_Atomic handle = NULL;
+        struct leaver leaver = {.rabbit = whole ? &rabbit : NULL, .consumer = &handle};
+        coney_amqp_consumer_options options = {.own_thread = true, .on_delivery = leave, .ctx = &leaver};
+        coney_amqp_consumer_options other = {.own_thread = true};
+        (void)amqp_stage_consumer(&stage, "other", &others, &other);
+        handle = amqp_stage_consumer(&stage, "q", NULL, &options);
+        amqp_peer_deliver(stage.peer, "other", 0, 1);
+        parcels_wait_at_gate(&others);
+        amqp_peer_deliver(stage.peer, "q", 0, 5);
+        if (whole)
+            amqp_peer_wait_consumers(stage.peer, "q", 0);
+        parcels_open_gate(&others);
+        assert_int_equal(waited_call_wait(&leaver.ended), CONEY_OK);
+        assert_int_equal(leaver.calls, 1);
+        stage.rabbit = rabbit;
+        amqp_stage_down(&stage);
+        parcels_free(&others);
+        waited_call_free(&leaver.ended);
+    }
+}
+
 /* Pressure ----------------------------------------------------------------------------------------------------------- */
 
 static void H09_a_full_consumer_stops_the_reading_while_heartbeats_go_on(void **state)
@@ -624,6 +705,8 @@ static void a_full_consumer_keeps_no_other_call_of_its_connection_waiting(void *
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_handler_on_its_own_thread_may_close_its_consumer_or_the_environment),
+        cmocka_unit_test(handlers_on_threads_of_their_own_run_at_the_same_time),
         cmocka_unit_test(H03_cancels_that_cross_are_fine_in_both_orders),
         cmocka_unit_test(H04_what_arrives_between_cancel_and_its_answer_goes_back_and_nothing_is_lost),
         cmocka_unit_test(H05_a_tag_is_used_once_on_a_channel_also_through_recoveries),

@@ -745,6 +745,58 @@ static void SB_23_after_closing_one_the_next_of_the_same_name_gets_the_messages_
     deliveries_free(&second);
 }
 
+/* Threads of their own ------------------------------------------------------------------------------------------- */
+
+static void handlers_on_threads_of_their_own_run_at_the_same_time(void **state)
+{
+    (void)state;
+    struct stage stage;
+    struct deliveries deliveries[2] = {{.closed_gate = true}, {.closed_gate = true}};
+    coney_stream_consumer *consumers[2];
+    static const char *const streams[] = {"one", "two"};
+    const coney_stream_consumer_options options = {.start_if_new = CONEY_STREAM_FIRST, .own_thread = true};
+    stage_up(&stage);
+    for (int i = 0; i < 2; i++) {
+        consumers[i] = stage_consumer(&stage, streams[i], &deliveries[i], &options);
+        peer_deliver(stage.peer, streams[i], 0, 5);
+    }
+    for (int i = 0; i < 2; i++)
+        deliveries_wait_at_gate(&deliveries[i]);
+    for (int i = 0; i < 2; i++) {
+        deliveries_open_gate(&deliveries[i]);
+        deliveries_wait(&deliveries[i], 5);
+        deliveries_are_numbered(&deliveries[i], 0, 5);
+        consumer_close(&consumers[i]);
+    }
+    stage_down(&stage);
+    for (int i = 0; i < 2; i++)
+        deliveries_free(&deliveries[i]);
+}
+
+static void close_itself(void *ctx, const coney_stream_delivery *delivery, size_t nth)
+{
+    (void)nth;
+    coney_stream_consumer *consumer = delivery->consumer;
+    coney_stream_consumer_close(&consumer, waited_call_of(ctx, 0));
+}
+
+static void a_handler_on_its_own_thread_may_close_its_consumer(void **state)
+{
+    (void)state;
+    struct stage stage;
+    struct waited_call ended = {0};
+    struct deliveries deliveries = {.also = close_itself, .also_ctx = &ended};
+    stage_up(&stage);
+    const coney_stream_consumer_options options = {.start_if_new = CONEY_STREAM_FIRST, .own_thread = true};
+    (void)stage_consumer(&stage, "s", &deliveries, &options);
+    peer_deliver(stage.peer, "s", 0, 5);
+    assert_int_equal(waited_call_wait(&ended), CONEY_OK);
+    assert_int_equal(deliveries_count(&deliveries), 1);
+    stage_down(&stage);
+    deliveries_free(&deliveries);
+    waited_call_free(&ended);
+}
+
 static void options_that_exclude_each_other_are_refused(void **state)
 {
     (void)state;
@@ -757,6 +809,7 @@ static void options_that_exclude_each_other_are_refused(void **state)
         {.ctx = &deliveries, .on_message = deliveries_add, .credit = 40000},
         {.ctx = &deliveries, .on_message = deliveries_add, .credit = -4},
         {.ctx = &deliveries, .on_message = deliveries_add, .start_if_new = (coney_stream_start)9},
+        {.ctx = &deliveries, .on_message = deliveries_add, .on_loop = true, .own_thread = true},
         {.ctx = &deliveries, .on_message = deliveries_add, .reserved = {1}},
     };
     for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
@@ -803,6 +856,8 @@ int main(void)
         cmocka_unit_test(cuts_between_and_inside_chunks_lose_nothing_and_repeat_nothing),
         cmocka_unit_test(a_stream_deleted_under_a_consumer_ends_it_with_an_event),
         cmocka_unit_test(SB_23_after_closing_one_the_next_of_the_same_name_gets_the_messages_and_late_ones_are_dropped),
+        cmocka_unit_test(handlers_on_threads_of_their_own_run_at_the_same_time),
+        cmocka_unit_test(a_handler_on_its_own_thread_may_close_its_consumer),
         cmocka_unit_test(options_that_exclude_each_other_are_refused),
     };
     return run_tests(tests);

@@ -453,7 +453,7 @@ typedef struct coney_amqp_consumer_options {
     bool on_loop;     /* handlers run on the loop: microseconds faster, and a slow one stops everything */
     bool paused;      /* nothing is handed over before coney_amqp_consumer_resume */
     bool keep_trying; /* asynchronous open: a missing queue or a refusal is tried again, too */
-    uint8_t reserved[1];
+    bool own_thread;  /* the handler runs on a thread for this consumer alone: a slow one holds up no other. Not with on_loop */
 } coney_amqp_consumer_options;
 
 /* The consumer has a channel of its own. Messages may come before this returns. What the handler returns settles the message: CONEY_ACK;

@@ -302,6 +302,7 @@ typedef struct coney_stream_delivery {
     coney_body_kind body_kind; /* CONEY_BODY_DATA for what coney_stream_send writes */
     uint32_t attempt;          /* 0 for the first time, 1 after a requeue or retry … */
     const void *internal;
+    bool last_of_chunk; /* the messages of a chunk come one right after the other, and this is the last of them */
 } coney_stream_delivery;
 
 /* All messages of one chunk, for handlers that would rather loop themselves. */
@@ -335,7 +336,8 @@ typedef struct coney_stream_consumer_options {
     bool on_loop;           /* handlers run on the loop: microseconds faster, and a slow one stops everything */
     bool paused;            /* nothing is handed over before coney_stream_consumer_resume */
     bool keep_trying;       /* asynchronous open: a missing stream or a refusal is tried again, too */
-    uint8_t reserved[2];
+    bool own_thread; /* the handler runs on a thread for this consumer alone: a slow one holds up no other. Not with on_loop */
+    uint8_t reserved[1];
 } coney_stream_consumer_options;
 
 /* CONEY_EINVAL also for neither or both handlers, credit_every above half of credit, a name over 255 bytes. CONEY_ENOTFOUND,

@@ -221,6 +221,7 @@ static void dead(struct member *member)
 static void free_consumer(struct member *member)
 {
     struct coney_amqp_consumer *consumer = amqp_consumer_of(member);
+    receiver_free(&consumer->receiver);
     free(consumer->queue);
     free(consumer->arguments);
     free((char *)(uintptr_t)consumer->options.tag);
@@ -280,10 +281,14 @@ static struct coney_amqp_consumer *consumer_new(struct env *env, const char *que
     }
     if (amqp_consumer_options_take(consumer, options, call) != CONEY_OK)
         goto fail;
-    struct receiver_options receiver_options = {
-        .max_kept = (uint64_t)consumer->options.max_kept, .on_loop = options->on_loop, .paused = options->paused};
-    if (!receiver_init(&consumer->receiver, &receiver_kind, &kind.member, env, queue, &receiver_options, keep_trying)) {
-        op_refuse(call, CONEY_ENOMEM, "%s", coney_status_text(CONEY_ENOMEM));
+    struct receiver_options receiver_options = {.max_kept = (uint64_t)consumer->options.max_kept,
+                                                .on_loop = options->on_loop,
+                                                .own_thread = options->own_thread,
+                                                .paused = options->paused};
+    coney_status status =
+        receiver_init(&consumer->receiver, &receiver_kind, &kind.member, env, queue, &receiver_options, keep_trying);
+    if (status != CONEY_OK) {
+        op_refuse(call, status, "%s", coney_status_text(status));
         goto fail;
     }
     place_init(&consumer->place);

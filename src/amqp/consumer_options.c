@@ -12,10 +12,10 @@
 
 coney_status amqp_consumer_options_check(const coney_amqp_consumer_options *options, coney_call *call)
 {
-    if (reserved_check(options->reserved, sizeof options->reserved) != CONEY_OK)
-        return op_refuse(call, CONEY_EINVAL, RESERVED_TEXT);
     if (options->on_delivery == NULL)
         return op_refuse(call, CONEY_EINVAL, "a consumer needs on_delivery");
+    if (options->on_loop && options->own_thread)
+        return op_refuse(call, CONEY_EINVAL, "a consumer's handler runs either on_loop or on its own_thread");
     if (options->prefetch < CONEY_OFF || options->prefetch > UINT16_MAX)
         return op_refuse(call, CONEY_EINVAL, "prefetch is %lld: 1 to %d, 0 for the default, or CONEY_OFF",
                          (long long)options->prefetch, UINT16_MAX);

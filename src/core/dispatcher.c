@@ -19,7 +19,6 @@ struct dispatcher {
     pthread_t thread;
 };
 
-static _Thread_local const struct dispatcher *current;
 static _Thread_local struct lane *here;
 
 /* A number that no other live thread has, not 0. */
@@ -173,7 +172,6 @@ struct lane *lane_here(void)
 static void *serve(void *arg)
 {
     struct dispatcher *d = arg;
-    current = d;
     lock_acquire(&d->lock);
     while (!d->ended) {
         struct list *item = list_take(&d->queue);
@@ -223,9 +221,4 @@ void dispatcher_stop(struct dispatcher *d)
 {
     dispatcher_end(d);
     free(d);
-}
-
-bool dispatcher_is_current(const struct dispatcher *d)
-{
-    return d != NULL && current == d;
 }

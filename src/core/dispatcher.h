@@ -68,7 +68,4 @@ bool lane_is_current(const struct lane *lane);
 /* The lane in whose `run` this thread is, or NULL. */
 struct lane *lane_here(void);
 
-/* True when this thread is the dispatcher's: a blocking call is fine here; on the loop it is not. */
-bool dispatcher_is_current(const struct dispatcher *d);
-
 #endif

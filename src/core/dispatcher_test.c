@@ -64,7 +64,7 @@ struct probe {
     unsigned portions; /* how often it has more */
     bool wake_inside;
     bool stop_inside;
-    bool current_inside, dispatcher_inside, stopped_inside, stop_result, blocked_inside;
+    bool current_inside, here_inside, stopped_inside, stop_result, blocked_inside;
     const char *name; /* added to the journal at each run */
     char *journal;
     char thread_name[16];
@@ -77,7 +77,7 @@ static bool run_probe(struct lane *lane)
     pthread_sigmask(SIG_SETMASK, NULL, &blocked);
     p->blocked_inside = sigismember(&blocked, SIGTERM) == 1 && sigismember(&blocked, SIGUSR1) == 1;
     p->current_inside = lane_is_current(lane);
-    p->dispatcher_inside = dispatcher_is_current(lane->dispatcher);
+    p->here_inside = lane_here() == lane;
     pthread_getname_np(pthread_self(), p->thread_name, sizeof p->thread_name);
     if (p->journal != NULL)
         strcat(p->journal, p->name);
@@ -134,12 +134,11 @@ static void a_woken_lane_runs_once_on_the_dispatchers_thread(void **state)
     assert_true(lane_stop(&p.lane, INT64_MAX));
     assert_int_equal(p.ended.value, 1);
     assert_true(p.current_inside);
-    assert_true(p.dispatcher_inside);
+    assert_true(p.here_inside);
     assert_true(p.blocked_inside);
     assert_string_equal(p.thread_name, "coney-test");
     assert_false(lane_is_current(&p.lane));
-    assert_false(dispatcher_is_current(d));
-    assert_false(dispatcher_is_current(NULL));
+    assert_null(lane_here());
     dispatcher_stop(d);
 }
 
@@ -413,7 +412,7 @@ static void a_lane_without_a_dispatcher_runs_inside_the_step_in_which_it_was_wok
     assert_int_equal(lp.ended_when_it_ran, 0);
     assert_int_equal(p.ended.value, 1);
     assert_true(p.current_inside);
-    assert_false(p.dispatcher_inside);
+    assert_true(p.here_inside);
     coney_loop_step(loop);
     assert_int_equal(p.ended.value, 1);
     coney_loop_free(&loop);

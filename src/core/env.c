@@ -52,6 +52,7 @@ void env_unref(struct env *env)
     if (atomic_fetch_sub(&env->refs, 1) > 1)
         return;
     dispatcher_stop(env->dispatcher); /* its thread has ended, its lanes are gone */
+    crew_free(&env->crew);
     if (env->kind->free != NULL)
         env->kind->free(env);
     settings_free(&env->settings);
@@ -70,6 +71,7 @@ static void end_threads(struct env *env)
     if (env->owns_loop && env->loop != NULL)
         loop_thread_stop(env->loop);
     dispatcher_end(env->dispatcher);
+    crew_end(&env->crew);
     coney_loop *loop = env->loop; /* a copy: its last tasks still find it in the environment */
     if (env->owns_loop)
         coney_loop_free(&loop);
@@ -97,7 +99,7 @@ static void tear_down_elsewhere(struct env *env)
     pthread_t reaper;
     if (!env->owns_loop) {
         loop_post(env->loop, &env->last_task);
-        if (env->dispatcher == NULL)
+        if (env->dispatcher == NULL && crew_is_empty(&env->crew))
             return;
         env_ref(env);
     }
@@ -435,9 +437,8 @@ coney_status env_close(void **handle, coney_call *call)
         return CONEY_ENOMEM;
     *handle = NULL;
     atomic_store(&env->open, CONEY_ECLOSED);
-    receiver_stop_here(env);
     closing->op.expire = close_expire;
-    closing->op.detached = loop_is_current(env->loop) || dispatcher_is_current(env->dispatcher);
+    closing->op.detached = receiver_stop_here(env) || loop_is_current(env->loop);
     closing->waited = !closing->op.detached && (call == NULL || call->on_done == NULL);
     bool waited = closing->waited;
     coney_status status = op_run(&closing->op, call, env->settings.call_deadline);

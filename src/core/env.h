@@ -18,7 +18,7 @@
 #include "base/pool.h"
 #include "core/call.h"
 #include "core/credentials.h"
-#include "core/dispatcher.h"
+#include "core/crew.h"
 #include "core/options.h"
 #include "core/settings.h"
 
@@ -46,6 +46,7 @@ struct env {
     coney_loop *loop;
     bool owns_loop;
     struct dispatcher *dispatcher; /* NULL: handlers run on the loop */
+    struct crew crew;              /* the threads of consumers with `.own_thread` */
     struct pool *pool;
     struct log log;
     coney_event_fn on_event;

@@ -199,20 +199,27 @@ void receiver_dead(struct member *member)
         release_lane(receiver);
 }
 
-void receiver_stop_here(const struct env *env)
+bool receiver_stop_here(const struct env *env)
 {
     struct lane *lane = lane_here();
-    if (lane != NULL && container_of(lane, struct receiver, lane)->member.env == env)
+    bool here = lane != NULL && container_of(lane, struct receiver, lane)->member.env == env;
+    if (here)
         lane_stop(lane, 0);
+    return here;
 }
 
 /* Opening and public uses ----------------------------------------------------------------------------------------- */
 
-bool receiver_init(struct receiver *receiver, const struct receiver_kind *kind, const struct member_kind *member_kind,
-                   struct env *env, const char *name, const struct receiver_options *options, bool keep_trying)
+coney_status receiver_init(struct receiver *receiver, const struct receiver_kind *kind, const struct member_kind *member_kind,
+                           struct env *env, const char *name, const struct receiver_options *options, bool keep_trying)
 {
-    if (!member_init(&receiver->member, member_kind, env, name, keep_trying))
-        return false;
+    struct dispatcher *dispatcher = options->own_thread ? crew_lend(&env->crew) : env->dispatcher;
+    if (options->own_thread && dispatcher == NULL)
+        return CONEY_ELIMIT;
+    if (!member_init(&receiver->member, member_kind, env, name, keep_trying)) {
+        crew_give_back(&env->crew, dispatcher);
+        return CONEY_ENOMEM;
+    }
     receiver->kind = kind;
     receiver->fork = env->fork;
     receiver->max_kept = options->max_kept;
@@ -221,11 +228,16 @@ bool receiver_init(struct receiver *receiver, const struct receiver_kind *kind, 
     receiver->last_task.run = drop_lane;
     receiver->wake_timer.fire = run_wake_timer;
     list_init(&receiver->kept);
-    lane_init(&receiver->lane, options->on_loop ? NULL : env->dispatcher, env->loop, kind->run);
+    lane_init(&receiver->lane, options->on_loop ? NULL : dispatcher, env->loop, kind->run);
     receiver->lane.ended = &receiver->ended_task;
     if (options->paused)
         lane_stop(&receiver->lane, 0);
-    return true;
+    return CONEY_OK;
+}
+
+void receiver_free(struct receiver *receiver)
+{
+    crew_give_back(&receiver->member.env->crew, receiver->lane.dispatcher);
 }
 
 coney_status receiver_use(const struct receiver *receiver)

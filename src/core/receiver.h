@@ -53,13 +53,15 @@ struct receiver {
 struct receiver_options {
     uint64_t max_kept; /* bytes */
     bool on_loop;      /* the lane runs on the loop, although there is a dispatcher */
+    bool own_thread;   /* … on a thread that serves no other; not with on_loop */
     bool paused;       /* as if receiver_pause had been called */
 };
 
-/* A receiver that is not open yet, with one reference, the user's handle; zeroed before, first in a struct from calloc. False: memory is out, there is
- * nothing to give back but the struct. */
-bool receiver_init(struct receiver *receiver, const struct receiver_kind *kind, const struct member_kind *member_kind,
-                   struct env *env, const char *name, const struct receiver_options *options, bool keep_trying);
+/* A receiver that is not open yet, with one reference, the user's handle; zeroed before, first in a struct from calloc. CONEY_ENOMEM, CONEY_ELIMIT (no
+ * thread): there is nothing to give back but the struct. member_kind->free calls receiver_free. */
+coney_status receiver_init(struct receiver *receiver, const struct receiver_kind *kind, const struct member_kind *member_kind,
+                           struct env *env, const char *name, const struct receiver_options *options, bool keep_trying);
+void receiver_free(struct receiver *receiver);
 
 /* The lane and the loop ------------------------------------------------------------------------------------------------ */
 
@@ -84,8 +86,8 @@ coney_status receiver_close(struct member *member, coney_call *call); /* call->v
 /* kind->unsubscribe has ended. `held` as in member_end. Harmless when the close has ended meanwhile. */
 void receiver_unsubscribed(struct receiver *receiver, coney_status status, bool held);
 
-/* Inside a handler of the environment's: that handler is called no more. Harmless elsewhere. Every lane is a receiver's. */
-void receiver_stop_here(const struct env *env);
+/* Inside a handler of the environment's: that handler is called no more. Harmless elsewhere, and false. Every lane is a receiver's. */
+bool receiver_stop_here(const struct env *env);
 
 /* Public uses: any thread ---------------------------------------------------------------------------------------------- */
 

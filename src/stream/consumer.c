@@ -252,6 +252,7 @@ static void dead(struct member *member)
 static void free_consumer(struct member *member)
 {
     struct coney_stream_consumer *consumer = of(member);
+    receiver_free(&consumer->receiver);
     consumer_drop_received(consumer);
     free(consumer->queue);
     free((char *)(uintptr_t)consumer->options.name);
@@ -293,6 +294,8 @@ static coney_status check_options(const coney_stream_consumer_options *options, 
         return op_refuse(call, CONEY_EINVAL, RESERVED_TEXT);
     if ((options->on_message == NULL) == (options->on_chunk == NULL))
         return op_refuse(call, CONEY_EINVAL, "a consumer has either on_message or on_chunk");
+    if (options->on_loop && options->own_thread)
+        return op_refuse(call, CONEY_EINVAL, "a consumer's handler runs either on_loop or on its own_thread");
     if (options->start_if_new < CONEY_STREAM_NEXT || options->start_if_new > CONEY_STREAM_TIMESTAMP)
         return op_refuse(call, CONEY_EINVAL, "start_if_new is %d, which is no CONEY_STREAM_ constant",
                          (int)options->start_if_new);
@@ -341,15 +344,20 @@ static struct stream_offset_spec start_of(const coney_stream_consumer_options *o
 }
 
 static struct coney_stream_consumer *consumer_new(struct env *env, const char *stream,
-                                                  const coney_stream_consumer_options *options, bool keep_trying)
+                                                  const coney_stream_consumer_options *options, bool keep_trying,
+                                                  coney_call *call)
 {
     struct coney_stream_consumer *consumer = calloc(1, sizeof *consumer);
     char *name = options->name != NULL ? strdup(options->name) : NULL;
     struct receiver_options common = {.max_kept = (uint64_t)(options->max_kept != 0 ? options->max_kept : DEFAULT_MAX_KEPT),
                                       .on_loop = options->on_loop,
+                                      .own_thread = options->own_thread,
                                       .paused = options->paused};
-    if (consumer == NULL || (options->name != NULL && name == NULL) ||
-        !receiver_init(&consumer->receiver, &receiver_kind, &member_kind, env, stream, &common, keep_trying)) {
+    coney_status status = CONEY_ENOMEM;
+    if (consumer != NULL && (options->name == NULL || name != NULL))
+        status = receiver_init(&consumer->receiver, &receiver_kind, &member_kind, env, stream, &common, keep_trying);
+    if (status != CONEY_OK) {
+        op_refuse(call, status, "%s", coney_status_text(status));
         free(name);
         free(consumer);
         return NULL;
@@ -376,11 +384,10 @@ coney_stream_consumer *coney_stream_consumer_open_sized(coney_stream_env *env, c
         check_options(&options, stream, call) != CONEY_OK)
         return NULL;
     bool asynchronous = call != NULL && call->on_done != NULL;
-    struct coney_stream_consumer *consumer = consumer_new(&env->env, stream, &options, asynchronous && options.keep_trying);
-    if (consumer == NULL) {
-        op_refuse(call, CONEY_ENOMEM, "%s", coney_status_text(CONEY_ENOMEM));
+    struct coney_stream_consumer *consumer =
+        consumer_new(&env->env, stream, &options, asynchronous && options.keep_trying, call);
+    if (consumer == NULL)
         return NULL;
-    }
     if (member_run_open(&consumer->receiver.member, call) == CONEY_OK)
         return consumer;
     member_unref(&consumer->receiver.member);
