@@ -25,7 +25,8 @@ struct subscription_stats {
     counter calls; /* of the handler */
     counter publish_failures;
     counter batches;
-    counter stalls; /* runs over the handler limit */
+    counter batched; /* messages in them */
+    counter stalls;  /* runs over the handler limit */
 };
 
 struct subscription {
@@ -35,6 +36,7 @@ struct subscription {
     coney_broker *broker;
     coney_subscription options; /* as given, texts and source copied, defaults filled in by subscription_resolve */
     const char *name;
+    const coney_codec *routed_codec; /* the innermost router's that has one, or NULL */
 
     /* Resolved at the start (subscription_resolve): */
     const coney_type *type;    /* NULL: raw */
@@ -62,7 +64,29 @@ coney_status subscription_add(coney_broker *broker, const coney_subscription *su
 /* Fills in defaults, codec and chain. CONEY_ENOMEM. */
 coney_status subscription_resolve(struct subscription *s);
 
-/* What is wrong with it, its transport's opinion included. */
+/* What is wrong with it, its transport's opinion included. Names that two have are app_check's. */
 void subscription_check(struct subscription *s, struct mistakes *mistakes);
+
+/* What sink.active and sink.ended are while it is open (start.c sets them, dispatch_open sets sink.deliver). */
+void subscription_active(struct sink *sink, bool active);
+void subscription_ended(struct sink *sink, coney_status status, const char *text);
+
+/* A subscription copied for later: of a router, or the app itself. */
+struct copier {
+    coney_arena *arena;
+    bool *out_of_memory;
+};
+const char *copy_text(struct copier to, const char *text);
+void *copy_bytes(struct copier to, const void *from, size_t len);
+const coney_field *copy_fields(struct copier to, const coney_field *fields, size_t count);
+
+/* False: it has members that this library does not know. */
+bool subscription_copy(struct copier to, coney_subscription *copy, const coney_subscription *from, size_t size);
+
+/* Implemented by dispatch.c, asked by start.c from the thread that stops the app:
+ * how many handlers of it run now, middleware and the settlement after them included; */
+size_t dispatch_running(const struct subscription *s);
+/* and whether the calling thread is inside one of them: a stop from there would wait for itself (CONEY_EDEADLK). */
+bool dispatch_is_current(const struct subscription *s);
 
 #endif

@@ -1,8 +1,8 @@
 /* worker.h: the app's own thread: continuations, retries that are due, watching over handlers, seeks; and its clock, which a test may own.
  *
- * Tasks run one after the other in the order in which they were posted, timers when they are due. Both embed in their owner's structs; nothing here
- * allocates. A virtual worker has no thread: worker_run_ready and worker_advance run everything on the calling thread, and its clock stands still.
- * Any thread may post, set and cancel.
+ * Tasks run one after the other in the order in which they were posted, timers when they are due, those of one moment in the order in which they were
+ * set. Both embed in their owner's structs; nothing here allocates. A virtual worker has no thread: worker_run_one runs everything on the calling
+ * thread, and its clock stands still. Any thread may post, set and cancel. Set and cancel: O(log n) amortised, the rest O(1).
  */
 #ifndef CONEY_SERVICE_WORKER_H
 #define CONEY_SERVICE_WORKER_H
@@ -14,10 +14,13 @@
 
 struct work {
     struct list queued;
-    void (*run)(struct work *work); /* may post it again; may free it */
+    void (*run)(struct work *work); /* may post or set it again; may free it */
     int64_t due;                    /* timers: on worker_now's clock */
-    uint32_t at;                    /* timers: place in the heap or list, worker's own */
-    bool posted;
+    uint64_t turn;                  /* timers: which of one moment comes first */
+    struct work *child;             /* timers: a pairing heap, worker's own, as are the two below */
+    struct work *next;
+    struct work *before; /* the parent of a first child, else the sibling */
+    enum { WORK_IDLE, WORK_POSTED, WORK_TIMED } waits;
 };
 
 struct worker;
@@ -30,10 +33,10 @@ void worker_free(struct worker *worker);
 
 void work_init(struct work *work, void (*run)(struct work *work));
 
-/* Runs it soon; harmless when it is posted already. */
+/* Runs it soon, also when it waits for a time; harmless when it is posted already. */
 void worker_post(struct worker *worker, struct work *work);
 
-/* Runs it at `due`; sets it anew when it was set. */
+/* Runs it at `due`; sets it anew when it was set or posted. */
 void worker_at(struct worker *worker, struct work *work, int64_t due);
 
 /* It will not run, unless it runs at this moment on the worker. True: it was waiting and does not any more. */
