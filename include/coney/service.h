@@ -628,8 +628,8 @@ typedef struct coney_publish {
     const coney_delivery *delivery; /* through which it is published, or NULL */
 } coney_publish;
 
-/* Middleware around publishing: the app's is outside the publisher's; added first is outermost. It may hand on a changed copy, or answer without calling
- * `next`. Transactions opened by hand and requests go around it. */
+/* Middleware around publishing: the app's is outside the publisher's; added first is outermost. It may hand on a changed copy, answer without calling
+ * `next`, or call it again, which publishes again. Transactions opened by hand and requests go around it. */
 typedef struct coney_publish_next coney_publish_next;
 typedef coney_status (*coney_publish_around_fn)(void *ctx, const coney_publish *message, coney_publish_next *next);
 CONEY_API coney_status coney_publish_next_run(coney_publish_next *next, const coney_publish *message);
@@ -642,11 +642,12 @@ static inline coney_publisher *coney_publisher_new(coney_broker *broker, const c
     return coney_publisher_new_sized(broker, options, sizeof *options);
 }
 
-/* Where a publish goes out. Two pointers, passed by value. */
+/* Where a publish goes out. Three pointers, passed by value. */
 typedef struct coney_out {
     coney_publisher *publisher;
     coney_delivery
         *delivery; /* its ack waits for what is published, and on_publish_failure says what a failure means; or NULL */
+    coney_batch *batch; /* the same for all elements of a batch; or NULL */
 } coney_out;
 CONEY_API coney_out coney_out_of(coney_delivery *delivery); /* its broker's own publisher */
 CONEY_API coney_out coney_out_by(coney_delivery *delivery,
@@ -657,6 +658,7 @@ static inline coney_out coney_out_by_publisher(coney_publisher *publisher)
     coney_out out;
     out.publisher = publisher;
     out.delivery = NULL;
+    out.batch = NULL;
     return out;
 }
 CONEY_API coney_out coney_out_of_batch(coney_batch *batch); /* no element is acked before all of it is confirmed */

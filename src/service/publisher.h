@@ -1,40 +1,59 @@
-/* publisher.h: publishers of a broker, and everything that goes out: publisher.c (their life), publish.c (encode, middleware, hand over, outcomes), request.c, transaction.c.
+/* publisher.h: publishers of a broker, and everything that goes out: publisher.c (their life), publish.c and posting.c (encode, middleware, hand over), ticket.c
+ * (whose outcome it is), reply.c, request.c, transaction.c.
  */
 #ifndef CONEY_SERVICE_PUBLISHER_H
 #define CONEY_SERVICE_PUBLISHER_H
 
 #include "base/counter.h"
+#include "base/list.h"
 #include "service/delivery.h"
 
+/* Any thread counts, any thread reads. */
 struct publisher_stats {
-    counter published;
+    counter published; /* accepted by the transport */
     counter confirmed;
     counter failed;  /* outcomes other than CONEY_OK */
     counter refused; /* not accepted: encoding, bounds */
 };
 
+struct scratch; /* posting.h */
+struct ticket;  /* ticket.h */
+
+/* Destinations are remembered for the log, the first one of each place. */
+enum { PUBLISHER_PLACES = 64 };
+
 struct coney_publisher {
     struct coney_publisher *next; /* of its broker */
     coney_broker *broker;
-    coney_publisher_options options; /* copies, defaults filled in at the start */
-    const char *name;
-    const coney_codec *codec; /* resolved at the start */
-    struct outlet *outlet;    /* while it is open */
+    coney_publisher_options options; /* copies, as given */
+    const char *name;                /* as given; else `to`, the exchange, or the broker's label from publisher_check on */
+    const coney_codec *codec;        /* resolved by publisher_check and publisher_open */
     struct publisher_stats stats;
-    struct lock lock;      /* guards the scratch below */
-    struct scratch *spare; /* buffers for encoding outside of deliveries */
+    _Atomic(char *) places[PUBLISHER_PLACES]; /* ticket.c */
+
+    struct lock lock; /* guards what follows */
+    struct cond left;
+    struct outlet *outlet;    /* while it is open */
+    uint32_t users;           /* calls that use the outlet at this moment */
+    struct scratch *spare;    /* for calls to come */
+    struct ticket *tickets;   /* the same */
+    struct list transactions; /* open ones, of coney_transaction.open */
 };
 
-/* The broker's own, made by broker_new. NULL: memory is out. */
+/* The broker's own, made by broker_new, and all others; appended to broker->publishers. NULL: memory is out. */
 coney_publisher *publisher_add(coney_broker *broker, const coney_publisher_options *options, size_t size);
 
+/* What is wrong with it, its transport's opinion included. Also resolves it. */
 void publisher_check(coney_publisher *p, struct mistakes *mistakes);
 coney_status publisher_open(coney_publisher *p, coney_call *call);
-coney_status publisher_close(coney_publisher *p,
-                             coney_call *call); /* harmless when it is not open; call->value: messages without a good outcome */
-void publisher_free(coney_publisher *p);        /* what is not in the app's memory */
 
-/* For the testkit: every message that the app publishes, after middleware, when it was accepted; copies to dead letters and waiting queues included. */
+/* Harmless when it is not open; call->value: messages without a good outcome. Aborts the transactions that are open. Publishes that are under way are waited
+ * for; CONEY_ETIMEDOUT: one has not ended by the deadline, and the outlet is left to the transport's disconnect. */
+coney_status publisher_close(coney_publisher *p, coney_call *call);
+void publisher_free(coney_publisher *p); /* what is not in the app's memory */
+
+/* For the testkit: every message that the app publishes, after middleware, when it was accepted, in transactions when they are committed, requests when they are
+ * answered. Copies to dead letters and waiting queues are settle.c's. */
 struct publish_probe {
     void (*published)(void *ctx, coney_broker *broker, const char *exchange, const struct outgoing *message);
     /* May make it fail: returns the outcome to report instead of handing it to the transport, or CONEY_OK to go on. NULL: goes on. */
