@@ -255,6 +255,25 @@ static void a_name_with_a_stored_offset_begins_after_it(void **state)
     deliveries_free(&deliveries);
 }
 
+static void with_start_always_what_is_stored_does_not_count(void **state)
+{
+    (void)state;
+    struct stage stage;
+    struct deliveries deliveries = {0};
+    stage_up(&stage);
+    peer_set_offset(stage.peer, "s", "me", 41);
+    coney_stream_consumer_options options = {
+        .name = "me", .start_if_new = CONEY_STREAM_OFFSET, .start_offset = 7, .start_always = true};
+    coney_stream_consumer *consumer = stage_consumer(&stage, "s", &deliveries, &options);
+    assert_int_equal(subscribed_at(stage.peer).value, 7);
+    peer_deliver(stage.peer, "s", 7, 3);
+    deliveries_wait(&deliveries, 3);
+    consumer_close(&consumer);
+    assert_int_equal(last_stored(stage.peer), 9);
+    stage_down(&stage);
+    deliveries_free(&deliveries);
+}
+
 static void a_failed_offset_query_fails_the_open(void **state)
 {
     (void)state;
@@ -669,6 +688,33 @@ static void a_handler_may_take_whole_chunks(void **state)
     deliveries_free(&chunks.deliveries);
 }
 
+static void record_last(void *ctx, const coney_stream_delivery *delivery, size_t nth)
+{
+    (void)nth;
+    uint64_t *last = ctx;
+    if (delivery->last_of_chunk)
+        *last |= UINT64_C(1) << delivery->offset;
+}
+
+static void the_last_message_of_a_chunk_says_so(void **state)
+{
+    (void)state;
+    struct stage stage;
+    uint64_t last = 0;
+    struct deliveries deliveries = {.also = record_last, .also_ctx = &last};
+    stage_up(&stage);
+    coney_stream_consumer_options options = {.start_if_new = CONEY_STREAM_FIRST};
+    coney_stream_consumer *consumer = stage_consumer(&stage, "s", &deliveries, &options);
+    peer_deliver(stage.peer, "s", 10, 5);
+    peer_deliver(stage.peer, "s", 15, 1);
+    peer_deliver(stage.peer, "s", 16, 5);
+    deliveries_wait(&deliveries, 11);
+    consumer_close(&consumer);
+    assert_int_equal(last, 1 << 14 | 1 << 15 | 1 << 20);
+    stage_down(&stage);
+    deliveries_free(&deliveries);
+}
+
 /* Recovery ------------------------------------------------------------------------------------------------------- */
 
 static void cuts_between_and_inside_chunks_lose_nothing_and_repeat_nothing(void **state)
@@ -810,7 +856,7 @@ static void options_that_exclude_each_other_are_refused(void **state)
         {.ctx = &deliveries, .on_message = deliveries_add, .credit = -4},
         {.ctx = &deliveries, .on_message = deliveries_add, .start_if_new = (coney_stream_start)9},
         {.ctx = &deliveries, .on_message = deliveries_add, .on_loop = true, .own_thread = true},
-        {.ctx = &deliveries, .on_message = deliveries_add, .reserved = {1}},
+        {.ctx = &deliveries, .on_message = deliveries_add, .reserved_number = 1},
     };
     for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
         coney_call call = {0};
@@ -838,6 +884,7 @@ int main(void)
         cmocka_unit_test(SB_09_last_hands_over_the_whole_last_chunk_also_on_a_reused_subscription_id),
         cmocka_unit_test(SB_13_a_name_without_a_stored_offset_begins_as_asked),
         cmocka_unit_test(a_name_with_a_stored_offset_begins_after_it),
+        cmocka_unit_test(with_start_always_what_is_stored_does_not_count),
         cmocka_unit_test(a_failed_offset_query_fails_the_open),
         cmocka_unit_test(SB_11_offsets_are_stored_by_time_while_messages_keep_coming),
         cmocka_unit_test(offsets_are_stored_by_count),
@@ -853,6 +900,7 @@ int main(void)
         cmocka_unit_test(between_pause_and_resume_no_handler_starts),
         cmocka_unit_test(pausing_inside_a_handler_takes_effect_after_it),
         cmocka_unit_test(a_handler_may_take_whole_chunks),
+        cmocka_unit_test(the_last_message_of_a_chunk_says_so),
         cmocka_unit_test(cuts_between_and_inside_chunks_lose_nothing_and_repeat_nothing),
         cmocka_unit_test(a_stream_deleted_under_a_consumer_ends_it_with_an_event),
         cmocka_unit_test(SB_23_after_closing_one_the_next_of_the_same_name_gets_the_messages_and_late_ones_are_dropped),

@@ -337,7 +337,7 @@ typedef struct coney_stream_consumer_options {
     bool paused;            /* nothing is handed over before coney_stream_consumer_resume */
     bool keep_trying;       /* asynchronous open: a missing stream or a refusal is tried again, too */
     bool own_thread; /* the handler runs on a thread for this consumer alone: a slow one holds up no other. Not with on_loop */
-    uint8_t reserved[1];
+    bool start_always; /* begins at start_if_new, whatever is stored under the name */
 } coney_stream_consumer_options;
 
 /* CONEY_EINVAL also for neither or both handlers, credit_every above half of credit, a name over 255 bytes. CONEY_ENOTFOUND,

@@ -107,7 +107,7 @@ static void declare(struct member *member)
         subscribe(member);
         return;
     }
-    if (consumer->options.name == NULL) {
+    if (consumer->options.name == NULL || consumer->options.start_always) {
         pin_next(member);
         return;
     }
@@ -290,7 +290,7 @@ static coney_status check_options(const coney_stream_consumer_options *options, 
         status = name_check("consumer", options->name, STREAM_REFERENCE_MAX, call);
     if (status != CONEY_OK)
         return status;
-    if (options->reserved_number != 0 || reserved_check(options->reserved, sizeof options->reserved) != CONEY_OK)
+    if (options->reserved_number != 0)
         return op_refuse(call, CONEY_EINVAL, RESERVED_TEXT);
     if ((options->on_message == NULL) == (options->on_chunk == NULL))
         return op_refuse(call, CONEY_EINVAL, "a consumer has either on_message or on_chunk");

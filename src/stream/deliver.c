@@ -181,6 +181,11 @@ static inline void message_done(struct coney_stream_consumer *consumer, uint64_t
         store_soon(consumer);
 }
 
+static inline uint64_t chunk_limit(const struct chunk *chunk)
+{
+    return chunk->first + chunk->records;
+}
+
 /* What runs for each message: 49 instructions without the handler. Not inlined, which would leave it short of registers. */
 static __attribute__((noinline)) enum portion hand_over_messages(struct coney_stream_consumer *consumer)
 {
@@ -192,9 +197,11 @@ static __attribute__((noinline)) enum portion hand_over_messages(struct coney_st
     uint64_t messages = 0;
     uint64_t bytes = 0;
     uint64_t otherwise = 0;
+    uint64_t limit = chunk_limit(&consumer->chunk);
     enum chunk_item item;
     while ((item = next_message(consumer, &walk, &entry)) == CHUNK_MESSAGE) {
         set_message(delivery, &entry);
+        delivery->last_of_chunk = walk.offset == limit;
         if (__builtin_expect(lane_is_stopped(&consumer->receiver.lane), 0)) {
             consumer->has_message = true;
             break;
@@ -231,6 +238,7 @@ bool coney_stream_chunk_next(coney_stream_chunk *chunk, coney_stream_delivery *d
     *delivery = chunk->consumer->delivery;
     delivery->attempt = chunk->consumer->chunk_attempt;
     set_message(delivery, &entry);
+    delivery->last_of_chunk = chunk->walk.offset == chunk_limit(&chunk->chunk);
     chunk->messages++;
     chunk->bytes += delivery->encoded.len;
     return true;
@@ -265,7 +273,7 @@ static enum portion hand_over_chunk(struct coney_stream_consumer *consumer)
         return PORTION_HELD;
     }
     consumer->chunk_attempt = 0;
-    done_until(consumer, consumer->chunk.first + consumer->chunk.records);
+    done_until(consumer, chunk_limit(&consumer->chunk));
     count_towards_store(consumer, chunk.messages);
     return PORTION_DONE;
 }
