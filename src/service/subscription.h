@@ -76,9 +76,9 @@ struct copier {
     coney_arena *arena;
     bool *out_of_memory;
 };
-const char *copy_text(struct copier to, const char *text);
-void *copy_bytes(struct copier to, const void *from, size_t len);
-const coney_field *copy_fields(struct copier to, const coney_field *fields, size_t count);
+const char *copier_text(struct copier to, const char *text);
+void *copier_bytes(struct copier to, const void *from, size_t len);
+const coney_field *copier_fields(struct copier to, const coney_field *fields, size_t count);
 
 /* False: it has members that this library does not know. */
 bool subscription_copy(struct copier to, coney_subscription *copy, const coney_subscription *from, size_t size);
