@@ -61,6 +61,9 @@ struct subscription {
 coney_status subscription_add(coney_broker *broker, const coney_subscription *subscription, const struct middlewares *routed,
                               const coney_codec *codec);
 
+/* What its messages are decoded by, if they are: its own codec, the router's, the broker's, the app's. */
+const coney_codec *subscription_codec(const struct subscription *s);
+
 /* Fills in defaults, codec and chain. CONEY_ENOMEM. */
 coney_status subscription_resolve(struct subscription *s);
 
