@@ -1,0 +1,198 @@
+/* publish.c: publishing: middleware, the hand-over to the transport, outcomes. */
+#include "base/text.h"
+#include "service/app.h"
+#include "service/posting.h"
+#include "service/ticket.h"
+
+/* Outcomes -------------------------------------------------------------------------------------------------------- */
+
+static const char *what_happened(coney_status status)
+{
+    switch ((int)status) {
+    case CONEY_EREFUSED:
+        return "was refused";
+    case CONEY_ERETURNED:
+        return "was returned, no queue took it";
+    case CONEY_EUNKNOWN:
+        return "may be stored or not";
+    default:
+        return "failed";
+    }
+}
+
+static void log_failure(const coney_publisher *p, const struct ticket_reading *reading, const coney_outcome *outcome)
+{
+    char to[POSTING_LONGEST_TO + 1];
+    text_from_wire(to, sizeof to, coney_bytes_str(reading->to));
+    const char *words = outcome->text != NULL && outcome->text[0] != '\0' ? outcome->text : coney_status_text(outcome->status);
+    const char *subscription = reading->count > 0 ? reading->deliveries[0]->subscription->name : NULL;
+    app_log(p->broker->app, CONEY_LOG_WARNING, "publisher '%s': a message%s%s%s%s%s%s %s: %s", p->name,
+            subscription != NULL ? " of the subscription '" : "", subscription != NULL ? subscription : "",
+            subscription != NULL ? "'" : "", to[0] != '\0' ? " to '" : "", to, to[0] != '\0' ? "'" : "",
+            what_happened(outcome->status), words);
+}
+
+/* The struct may be longer than this library knows: it is copied only where the tag must be another one. */
+static void tell_caller(const coney_publisher *p, const struct ticket_reading *reading, const coney_outcome *outcome)
+{
+    if (reading->record == NULL) {
+        p->options.on_outcome(p->options.ctx, outcome);
+        return;
+    }
+    coney_outcome told = *outcome;
+    told.tag = reading->tag;
+    p->options.on_outcome(p->options.ctx, &told);
+}
+
+void publish_outcome(void *publisher, const coney_outcome *outcome)
+{
+    coney_publisher *p = publisher;
+    struct ticket_reading reading;
+    ticket_read(p, outcome->tag, &reading);
+    bool is_good = outcome->status == CONEY_OK;
+    bool is_callers = reading.count == 0 && p->options.on_outcome != NULL;
+    atomic_fetch_add_explicit(is_good ? &p->stats.confirmed : &p->stats.failed, 1, memory_order_relaxed);
+    if (!is_good && !is_callers)
+        log_failure(p, &reading, outcome);
+    if (is_callers)
+        tell_caller(p, &reading, outcome);
+    for (size_t i = 0; i < reading.count; i++)
+        delivery_outcome(reading.deliveries[i], outcome->status);
+    ticket_done(p, &reading);
+}
+
+/* The hand-over --------------------------------------------------------------------------------------------------- */
+
+static bool ticket_for(struct posting *g, const coney_publish *message, uint64_t *ticket)
+{
+    coney_bytes to = g->is_reply ? coney_bytes_of(NULL, 0) : message->to;
+    if (g->batch != NULL)
+        return ticket_of_batch(g->publisher, g->batch, to, ticket);
+    if (g->delivery != NULL)
+        return ticket_of_delivery(g->publisher, g->delivery, to, ticket);
+    return ticket_of_caller(g->publisher, message->options->tag, to, ticket);
+}
+
+/* Calls `each` for the delivery or the elements of the batch that wait for the message. */
+static void for_waiting(const struct posting *g, void (*each)(coney_delivery *d))
+{
+    if (g->delivery != NULL)
+        each(g->delivery);
+    for (size_t i = 0; g->batch != NULL && i < batch_count(g->batch); i++)
+        each(coney_batch_delivery(g->batch, i));
+}
+
+/* The testkit's: whether the message is to fail, and that it went out. */
+static coney_status probe_fail(const struct posting *g)
+{
+    const struct publish_probe *probe = g->publisher->broker->app->publish_probe;
+    return probe != NULL && probe->fail != NULL ? probe->fail(probe->ctx, g->publisher->broker) : CONEY_OK;
+}
+
+static void probe_published(const struct posting *g, const struct outgoing *message)
+{
+    const struct publish_probe *probe = g->publisher->broker->app->publish_probe;
+    if (__builtin_expect(probe != NULL, 0))
+        probe->published(probe->ctx, g->publisher->broker, g->publisher->options.exchange, message);
+}
+
+static coney_status give_to_transport(struct posting *g, const struct outgoing *message, uint64_t ticket)
+{
+    coney_status outcome = probe_fail(g);
+    if (__builtin_expect(outcome == CONEY_OK, 1))
+        return g->transport->publish(g->outlet, message, ticket);
+    publish_outcome(g->publisher, &(coney_outcome){.tag = ticket, .status = outcome, .text = ""});
+    return CONEY_OK;
+}
+
+static void take_back(struct posting *g, uint64_t ticket)
+{
+    for_waiting(g, delivery_unexpect);
+    struct ticket_reading reading;
+    ticket_read(g->publisher, ticket, &reading);
+    ticket_done(g->publisher, &reading);
+}
+
+/* Statuses that the caller is expected to meet, and to try again, are not worth a line. */
+static coney_status refused_by_transport(struct posting *g, const struct outgoing *message, coney_status status)
+{
+    if (status == CONEY_EAGAIN || status == CONEY_ETIMEDOUT || status == CONEY_ECLOSED || status == CONEY_ENOMEM)
+        return status;
+    char to[POSTING_LONGEST_TO + 1];
+    text_from_wire(to, sizeof to, message->to);
+    return posting_refuse(g, status, "the message to '%s' was not taken by %s: %s", to, g->transport->name,
+                          coney_status_text(status));
+}
+
+static coney_status hand_over(struct posting *g, const coney_publish *message)
+{
+    struct outgoing outgoing;
+    coney_status status = posting_outgoing(g, message, &outgoing);
+    if (status != CONEY_OK)
+        return status;
+    if (g->publisher->options.policy == CONEY_PUBLISH_TRANSACTION)
+        return transaction_add_in_delivery(g, &outgoing);
+    uint64_t ticket;
+    if (!ticket_for(g, message, &ticket))
+        return CONEY_ENOMEM;
+    for_waiting(g, delivery_expect);
+    status = give_to_transport(g, &outgoing, ticket);
+    if (__builtin_expect(status != CONEY_OK, 0)) {
+        take_back(g, ticket);
+        return refused_by_transport(g, &outgoing, status);
+    }
+    g->accepted++;
+    probe_published(g, &outgoing);
+    return CONEY_OK;
+}
+
+/* Middleware ------------------------------------------------------------------------------------------------------ */
+
+struct coney_publish_next {
+    struct posting *posting;
+    size_t at; /* of the app's, then the publisher's own, then the hand-over */
+};
+
+coney_status coney_publish_next_run(coney_publish_next *next, const coney_publish *message)
+{
+    const coney_publisher *p = next->posting->publisher;
+    const coney_app *app = p->broker->app;
+    struct coney_publish_next inner = {next->posting, next->at + 1};
+    if (next->at < app->publish_middleware_count)
+        return app->publish_middlewares[next->at].around(app->publish_middlewares[next->at].ctx, message, &inner);
+    if (next->at == app->publish_middleware_count && p->options.around != NULL)
+        return p->options.around(p->options.around_ctx, message, &inner);
+    return hand_over(next->posting, message);
+}
+
+coney_status publish_send(struct posting *g)
+{
+    const coney_publisher *p = g->publisher;
+    if (p->broker->app->publish_middleware_count == 0 && p->options.around == NULL)
+        return hand_over(g, &g->message);
+    return coney_publish_next_run(&(struct coney_publish_next){g, 0}, &g->message);
+}
+
+/* Publishing ------------------------------------------------------------------------------------------------------ */
+
+coney_status coney_publish_sized(coney_out out, const coney_type *type, const void *value, const coney_publish_options *options,
+                                 size_t size)
+{
+    struct posting g;
+    coney_status status = posting_begin(&g, out, options, size, NULL);
+    if (status != CONEY_OK)
+        return status;
+    status = posting_write(&g, type, value);
+    return posting_end(&g, status == CONEY_OK ? publish_send(&g) : status);
+}
+
+coney_status coney_publish_raw_sized(coney_out out, coney_bytes body, coney_bytes content_type,
+                                     const coney_publish_options *options, size_t size)
+{
+    struct posting g;
+    coney_status status = posting_begin(&g, out, options, size, NULL);
+    if (status != CONEY_OK)
+        return status;
+    status = posting_write_raw(&g, body, content_type);
+    return posting_end(&g, status == CONEY_OK ? publish_send(&g) : status);
+}
