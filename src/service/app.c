@@ -231,11 +231,18 @@ void coney_app_free(coney_app **app)
     if (app == NULL || *app == NULL)
         return;
     coney_app *gone = *app;
-    *app = NULL;
     bool has_threads = gone->worker != NULL && !gone->is_virtual;
-    if (has_threads && gone->born != fork_generation())
-        return; /* the parent's: its threads are not here to be ended, and its locks may be held */
-    coney_app_stop(gone, NULL);
+    if (has_threads && gone->born != fork_generation()) {
+        *app = NULL; /* the parent's: its threads are not here to be ended, and its locks may be held */
+        return;
+    }
+    coney_call call = {0};
+    if (coney_app_stop(gone, &call) == CONEY_EDEADLK) {
+        app_log(gone, CONEY_LOG_ERROR, "coney_app_free: nothing was freed: %s", call.text);
+        return;
+    }
+    *app = NULL;
+    app_unstick_all(gone);
     worker_free(gone->worker);
     for (coney_broker *broker = gone->brokers; broker != NULL; broker = broker->next)
         broker_free(broker);

@@ -73,6 +73,10 @@ bool app_take_options(void *ours, size_t ours_size, const void *theirs, size_t s
 /* Refuses: fills the call, if there is one, and returns `status`. */
 coney_status app_refuse(coney_call *call, coney_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* After a stop: handlers that ran through it may have returned since. False: one has not, so the app can be neither started nor freed; app_unstick_all waits. */
+bool app_unstick(coney_app *app);
+void app_unstick_all(coney_app *app);
+
 /* All mistakes of the description; what it adds is freed with mistakes_free. */
 void app_check(coney_app *app, struct mistakes *mistakes);
 

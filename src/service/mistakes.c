@@ -24,6 +24,16 @@ static bool make_room(struct mistakes *mistakes, size_t len)
     return true;
 }
 
+static void add_lines(struct mistakes *mistakes, const char *lines, size_t len)
+{
+    if (!make_room(mistakes, len + 1))
+        return;
+    if (mistakes->len > 0)
+        mistakes->text[mistakes->len++] = '\n';
+    memcpy(mistakes->text + mistakes->len, lines, len + 1);
+    mistakes->len += len;
+}
+
 void mistake(struct mistakes *mistakes, const char *field, const char *format, ...)
 {
     mistakes->count++;
@@ -34,13 +44,14 @@ void mistake(struct mistakes *mistakes, const char *field, const char *format, .
     va_start(args, format);
     text_vprint(line + len, sizeof line - len, format, args);
     va_end(args);
-    len = strlen(line);
-    if (!make_room(mistakes, len + 1))
-        return;
-    if (mistakes->len > 0)
-        mistakes->text[mistakes->len++] = '\n';
-    memcpy(mistakes->text + mistakes->len, line, len + 1);
-    mistakes->len += len;
+    add_lines(mistakes, line, strlen(line));
+}
+
+void mistakes_join(struct mistakes *mistakes, const struct mistakes *from)
+{
+    mistakes->count += from->count;
+    if (from->len > 0)
+        add_lines(mistakes, from->text, from->len);
 }
 
 void mistakes_free(struct mistakes *mistakes)

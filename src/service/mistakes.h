@@ -16,6 +16,9 @@ struct mistakes {
 /* Adds "SUBJECT: FIELD: sentence". The sentence says what was given, what is wrong with it and what would be right. */
 void mistake(struct mistakes *mistakes, const char *field, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* Adds all of `from`, as it stands. */
+void mistakes_join(struct mistakes *mistakes, const struct mistakes *from);
+
 void mistakes_free(struct mistakes *mistakes);
 
 #endif
