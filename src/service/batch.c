@@ -1,0 +1,385 @@
+/* batch.c: see batch.h. */
+#include "service/batch.h"
+
+#include "base/text.h"
+#include "service/lane.h"
+
+#include <stdlib.h>
+
+#define NOT_SETTLED INT64_MIN
+
+struct coney_batch {
+    struct list place; /* in a lane's queue */
+    struct coney_batch *next;
+    struct subscription *subscription;
+    coney_delivery **elements;
+    size_t count;
+    size_t cap;
+    coney_settle *hows; /* run_cap of them, as the values */
+    uint8_t *values;
+    size_t run_cap;
+};
+
+struct gather {
+    struct dispatch *dispatch;
+    size_t limit;
+    struct lock lock; /* guards what follows */
+    struct cond changed;
+    coney_batch *open;  /* being gathered, or NULL */
+    coney_batch *spare; /* for later */
+    int64_t due;        /* when the open one is closed; worker_now's clock */
+    struct work timer;
+    bool is_set; /* the timer, or it runs */
+    bool has_bursts;
+    bool is_closed;
+};
+
+/* Batches ------------------------------------------------------------------------------------------------------------------------ */
+
+static void batch_free(coney_batch *batch)
+{
+    free(batch->elements);
+    free(batch->hows);
+    free(batch->values);
+    free(batch);
+}
+
+/* Under the lock. */
+static coney_batch *batch_take(struct gather *g)
+{
+    coney_batch *batch = g->spare;
+    if (batch != NULL) {
+        g->spare = batch->next;
+        return batch;
+    }
+    batch = calloc(1, sizeof *batch);
+    if (batch == NULL)
+        return NULL;
+    list_init(&batch->place);
+    batch->subscription = g->dispatch->subscription;
+    return batch;
+}
+
+static void batch_give(struct gather *g, coney_batch *batch)
+{
+    batch->count = 0;
+    lock_acquire(&g->lock);
+    batch->next = g->spare;
+    g->spare = batch;
+    lock_release(&g->lock);
+}
+
+/* Room for one element more, growing by doubling up to `limit`. */
+static bool has_room(coney_batch *batch, size_t limit)
+{
+    if (batch->count < batch->cap)
+        return true;
+    size_t cap = batch->cap == 0 ? 64 : batch->cap * 2;
+    cap = cap < limit ? cap : limit;
+    coney_delivery **elements = realloc(batch->elements, cap * sizeof *elements);
+    if (elements == NULL)
+        return false;
+    batch->elements = elements;
+    batch->cap = cap;
+    return true;
+}
+
+static size_t value_size(const struct subscription *s)
+{
+    return s->type != NULL ? s->type->size : sizeof(coney_bytes);
+}
+
+/* Room for as many values and settlements as there are elements. */
+static bool has_values(coney_batch *batch)
+{
+    if (batch->count <= batch->run_cap)
+        return true;
+    free(batch->hows);
+    free(batch->values);
+    batch->run_cap = 0;
+    batch->hows = malloc(batch->cap * sizeof *batch->hows);
+    batch->values = malloc(batch->cap * value_size(batch->subscription));
+    if (batch->hows == NULL || batch->values == NULL)
+        return false;
+    batch->run_cap = batch->cap;
+    return true;
+}
+
+/* Running one ---------------------------------------------------------------------------------------------------------------------- */
+
+static void settle_element(struct runner *r, coney_delivery *d, coney_settle how)
+{
+    d->batch = NULL;
+    settle_held(r, d, how);
+}
+
+/* Elements that can be decoded are moved together; the others are settled alone. */
+static void decode_all(struct dispatch *x, struct runner *r, coney_batch *batch)
+{
+    const struct subscription *s = batch->subscription;
+    size_t size = value_size(s);
+    size_t good = 0;
+    for (size_t i = 0; i < batch->count; i++) {
+        coney_delivery *d = batch->elements[i];
+        void *value = batch->values + good * size;
+        if (x->probe != NULL && x->probe->received != NULL)
+            x->probe->received(x->probe->ctx, x->subscription, d->m->body, delivery_info(d));
+        coney_settle how = CONEY_OK;
+        if (s->type != NULL)
+            how = dispatch_decode(x, d, value);
+        else
+            memcpy(value, &d->m->body, sizeof d->m->body);
+        if (how != CONEY_OK) {
+            settle_element(r, d, how);
+            continue;
+        }
+        d->batch = batch;
+        batch->elements[good] = d;
+        batch->hows[good] = NOT_SETTLED;
+        good++;
+    }
+    batch->count = good;
+}
+
+static void batch_run(struct dispatch *x, struct runner *r, coney_batch *batch)
+{
+    coney_settle how = coney_retry_after(CONEY_SECOND);
+    bool runs = has_values(batch);
+    if (runs)
+        decode_all(x, r, batch);
+    else
+        app_log(x->app, CONEY_LOG_ERROR, "subscription '%s': memory is out: a batch of %zu comes again", x->subscription->name,
+                batch->count);
+    if (runs && batch->count > 0) {
+        counter_add(&r->stats.batches, 1);
+        counter_add(&r->stats.batched, batch->count);
+        int64_t began = dispatch_handler_begins(x);
+        how = batch->subscription->options.handler.many(batch, batch->values, batch->count);
+        dispatch_handler_ended(x, r, began, batch->count, how);
+    }
+    for (size_t i = 0; i < batch->count; i++) {
+        coney_settle own = runs ? batch->hows[i] : NOT_SETTLED;
+        settle_element(r, batch->elements[i], own != NOT_SETTLED ? own : how);
+    }
+    batch_give(x->subscription->gather, batch);
+}
+
+void batch_scatter(struct dispatch *x, struct list *item, struct list *into)
+{
+    coney_batch *batch = container_of(item, coney_batch, place);
+    for (size_t i = 0; i < batch->count; i++)
+        list_append(into, &batch->elements[i]->place);
+    batch_give(x->subscription->gather, batch);
+}
+
+static void set_batch_aside(struct dispatch *x, coney_batch *batch)
+{
+    for (size_t i = 0; i < batch->count; i++)
+        dispatch_set_aside(x, batch->elements[i]);
+    batch_give(x->subscription->gather, batch);
+}
+
+void batch_item_run(struct dispatch *x, struct runner *r, struct list *item)
+{
+    coney_batch *batch = container_of(item, coney_batch, place);
+    if (dispatch_is_halted(x))
+        set_batch_aside(x, batch);
+    else
+        batch_run(x, r, batch);
+}
+
+/* Gathering ------------------------------------------------------------------------------------------------------------------------ */
+
+/* To a lane, which is waited for when it has too much to do; or, virtual, at once. */
+static void hand_over(struct dispatch *x, coney_batch *batch, bool waits)
+{
+    if (x->app->is_virtual) {
+        runner_begin(&x->direct);
+        batch_item_run(x, &x->direct, &batch->place);
+        runner_end(x, &x->direct);
+    } else if (!lanes_put(x, 0, &batch->place, waits)) {
+        set_batch_aside(x, batch);
+    }
+}
+
+/* Under the lock. */
+static void set_timer(struct gather *g, int64_t due)
+{
+    g->is_set = true;
+    worker_at(g->dispatch->app->worker, &g->timer, due);
+}
+
+static void timer_run(struct work *work)
+{
+    struct gather *g = container_of(work, struct gather, timer);
+    struct dispatch *x = g->dispatch;
+    lock_acquire(&g->lock);
+    coney_batch *batch = NULL;
+    bool again = false;
+    if (g->open != NULL && !g->is_closed) {
+        again = worker_now(x->app->worker) < g->due;
+        if (again) {
+            set_timer(g, g->due);
+        } else {
+            batch = g->open;
+            g->open = NULL;
+        }
+    }
+    lock_release(&g->lock);
+    if (batch != NULL)
+        hand_over(x, batch, false);
+    if (again)
+        return;
+    lock_acquire(&g->lock);
+    g->is_set = false;
+    if (g->open != NULL && !g->is_closed)
+        set_timer(g, g->due);
+    cond_wake_all(&g->changed);
+    lock_release(&g->lock);
+}
+
+/* Adds a held delivery. *full becomes the batch that it closes. False: memory is out, or nothing is gathered any more. */
+static bool add(struct gather *g, coney_delivery *d, coney_batch **full)
+{
+    const struct subscription *s = g->dispatch->subscription;
+    bool is_first = g->open == NULL;
+    coney_batch *batch = is_first ? batch_take(g) : g->open;
+    if (g->is_closed || batch == NULL || !has_room(batch, g->limit)) {
+        if (is_first && batch != NULL) {
+            batch->next = g->spare;
+            g->spare = batch;
+        }
+        return false;
+    }
+    batch->elements[batch->count++] = d;
+    g->has_bursts |= d->in.more;
+    if (batch->count == g->limit || (g->has_bursts && !d->in.more)) {
+        g->open = NULL;
+        *full = batch;
+        return true;
+    }
+    g->open = batch;
+    if (is_first && s->options.batch_wait != CONEY_OFF) {
+        int64_t wait = s->options.batch_wait > 0 ? s->options.batch_wait : 10 * CONEY_MILLISECOND;
+        g->due = worker_now(g->dispatch->app->worker) + wait;
+        if (!g->is_set)
+            set_timer(g, g->due);
+    }
+    return true;
+}
+
+coney_settle batch_deliver(struct sink *sink, struct incoming *m)
+{
+    struct subscription *s = (struct subscription *)(void *)sink;
+    struct dispatch *x = s->dispatch;
+    struct gather *g = s->gather;
+    if (!dispatch_is_open(x))
+        return dispatch_turn_away(x, m);
+    if (!x->app->is_virtual)
+        lanes_wait(x); /* batches that were closed by time are put without a wait */
+    counter_add(&x->direct.stats.received, 1);
+    coney_delivery *d = dispatch_take(x);
+    if (d == NULL)
+        return coney_retry_after(CONEY_SECOND);
+    delivery_begin(d, m);
+    if (!delivery_hold(d)) {
+        dispatch_give(x, d);
+        return coney_retry_after(CONEY_SECOND);
+    }
+    coney_batch *full = NULL;
+    lock_acquire(&g->lock);
+    bool is_closed = g->is_closed;
+    bool added = add(g, d, &full);
+    lock_release(&g->lock);
+    if (full != NULL)
+        hand_over(x, full, true);
+    if (added)
+        return CONEY_KEPT;
+    if (is_closed) {
+        dispatch_set_aside(x, d);
+        return CONEY_KEPT;
+    }
+    x->transport->settle(&d->in, coney_retry_after(CONEY_SECOND));
+    dispatch_give(x, d);
+    return CONEY_KEPT;
+}
+
+/* Open and close ------------------------------------------------------------------------------------------------------------------- */
+
+coney_status batch_open(struct dispatch *x)
+{
+    struct gather *g = calloc(1, sizeof *g);
+    if (g == NULL)
+        return CONEY_ENOMEM;
+    g->dispatch = x;
+    g->limit = (size_t)x->subscription->options.batch;
+    work_init(&g->timer, timer_run);
+    x->subscription->gather = g;
+    return CONEY_OK;
+}
+
+void batch_clear(struct dispatch *x, struct list *into, bool close)
+{
+    struct gather *g = x->subscription->gather;
+    lock_acquire(&g->lock);
+    g->is_closed |= close;
+    coney_batch *batch = g->open;
+    g->open = NULL;
+    if (close && g->is_set && worker_cancel(x->app->worker, &g->timer))
+        g->is_set = false;
+    lock_release(&g->lock);
+    if (batch != NULL)
+        batch_scatter(x, &batch->place, into);
+}
+
+void batch_close(struct dispatch *x)
+{
+    struct gather *g = x->subscription->gather;
+    if (g == NULL)
+        return;
+    lock_acquire(&g->lock);
+    while (g->is_set)
+        cond_wait(&g->changed, &g->lock, INT64_MAX);
+    lock_release(&g->lock);
+    while (g->spare != NULL) {
+        coney_batch *batch = g->spare;
+        g->spare = batch->next;
+        batch_free(batch);
+    }
+    x->subscription->gather = NULL;
+    free(g);
+}
+
+/* What its handler can ask --------------------------------------------------------------------------------------------------------- */
+
+size_t batch_count(const coney_batch *batch)
+{
+    return batch->count;
+}
+
+coney_delivery *coney_batch_delivery(coney_batch *batch, size_t index)
+{
+    return index < batch->count ? batch->elements[index] : NULL;
+}
+
+void coney_batch_settle(coney_batch *batch, size_t index, coney_settle how)
+{
+    if (index >= batch->count)
+        return;
+    if (how != CONEY_KEPT) {
+        batch->hows[index] = how;
+        return;
+    }
+    const struct subscription *s = batch->subscription;
+    app_log(s->app, CONEY_LOG_WARNING, "subscription '%s': elements of a batch cannot be settled as CONEY_KEPT", s->name);
+}
+
+void *coney_batch_state(const coney_batch *batch)
+{
+    return coney_app_state(batch->subscription->app);
+}
+
+void *coney_batch_ctx(const coney_batch *batch)
+{
+    return batch->subscription->options.ctx;
+}
