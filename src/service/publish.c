@@ -1,6 +1,7 @@
 /* publish.c: publishing: middleware, the hand-over to the transport, outcomes. */
 #include "base/text.h"
 #include "service/app.h"
+#include "service/batch.h"
 #include "service/posting.h"
 #include "service/ticket.h"
 
@@ -98,11 +99,15 @@ static void probe_published(const struct posting *g, const struct outgoing *mess
 
 static coney_status give_to_transport(struct posting *g, const struct outgoing *message, uint64_t ticket)
 {
-    coney_status outcome = probe_fail(g);
-    if (__builtin_expect(outcome == CONEY_OK, 1))
-        return g->transport->publish(g->outlet, message, ticket);
-    publish_outcome(g->publisher, &(coney_outcome){.tag = ticket, .status = outcome, .text = ""});
-    return CONEY_OK;
+    coney_status failure = probe_fail(g);
+    if (__builtin_expect(failure != CONEY_OK, 0)) {
+        publish_outcome(g->publisher, &(coney_outcome){.tag = ticket, .status = failure, .text = ""});
+        return CONEY_OK;
+    }
+    coney_status status = g->transport->publish(g->outlet, message, ticket);
+    if (status == CONEY_OK)
+        probe_published(g, message);
+    return status;
 }
 
 static void take_back(struct posting *g, uint64_t ticket)
@@ -142,7 +147,6 @@ static coney_status hand_over(struct posting *g, const coney_publish *message)
         return refused_by_transport(g, &outgoing, status);
     }
     g->accepted++;
-    probe_published(g, &outgoing);
     return CONEY_OK;
 }
 

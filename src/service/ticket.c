@@ -2,6 +2,8 @@
  * and in bits 48 to 54 a place. Both set: a record. */
 #include "service/ticket.h"
 
+#include "service/batch.h"
+
 #include <stdlib.h>
 #include <string.h>
 

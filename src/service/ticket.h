@@ -8,8 +8,6 @@
 
 #include "service/publisher.h"
 
-size_t batch_count(const coney_batch *batch); /* batch.c */
-
 struct ticket {
     struct ticket *next; /* in the publisher's spare ones */
     size_t count;
