@@ -2,10 +2,8 @@
 #define _GNU_SOURCE
 #include "service/dispatch.h"
 
-#include "base/bytes.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "codec/set.h"
 #include "service/batch.h"
 #include "service/lane.h"
 
@@ -14,8 +12,6 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-const double duration_bounds[DURATION_BUCKETS] = {0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 1, 2.5, 5, 10};
 
 /* Deliveries ------------------------------------------------------------------------------------------------------------------ */
 
@@ -153,111 +149,6 @@ coney_settle dispatch_turn_away(struct dispatch *x, struct incoming *m)
     }
     dispatch_set_aside(x, d);
     return CONEY_KEPT;
-}
-
-/* Decoding -------------------------------------------------------------------------------------------------------------------- */
-
-static coney_settle refuse(coney_delivery *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static coney_settle refuse(coney_delivery *d, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    d->fault.path[0] = '\0';
-    text_vprint(d->fault.text, sizeof d->fault.text, format, args);
-    va_end(args);
-    return SETTLE_UNDECODABLE;
-}
-
-static bool content_type_fits(struct dispatch *x, coney_delivery *d)
-{
-    coney_bytes given = x->transport->content_type(d->m);
-    if (given.len == 0 || bytes_equal(given, x->content_type) || coney_codec_takes(d->subscription->codec, given))
-        return true;
-    char text[96];
-    text_from_wire(text, sizeof text, given);
-    refuse(d, "content type '%s' is not %s's (%s)", text, d->subscription->codec->name, d->subscription->codec->content_type);
-    return false;
-}
-
-static coney_bytes text_of(const coney_value *value)
-{
-    bool is_text = value->type == CONEY_VALUE_STRING || value->type == CONEY_VALUE_SYMBOL || value->type == CONEY_VALUE_BINARY;
-    return is_text ? value->as.bytes : coney_bytes_of(NULL, 0);
-}
-
-static const coney_member *variant_of_type(const coney_type *set, const coney_type *type)
-{
-    for (uint32_t i = 0; i < set->member_count; i++)
-        if (set->members[i].type() == type)
-            return &set->members[i];
-    return NULL;
-}
-
-/* The variant that the subscription's function or the set's header names. */
-static coney_settle choose_variant(struct dispatch *x, coney_delivery *d, const coney_member **variant)
-{
-    const struct subscription *s = d->subscription;
-    const coney_type *set = s->type;
-    if (s->options.choose != NULL) {
-        const coney_type *type = s->options.choose(s->options.ctx, d);
-        *variant = type != NULL ? variant_of_type(set, type) : NULL;
-        if (*variant != NULL)
-            return CONEY_OK;
-        return type == NULL ? refuse(d, "no variant of %s was chosen", set->name)
-                            : refuse(d, "%s was chosen, which is no variant of %s", type->name, set->name);
-    }
-    coney_value value;
-    coney_bytes text = {NULL, 0};
-    if (x->transport->header(d->m, coney_bytes_str(set->to), &value))
-        text = text_of(&value);
-    else if (strcmp(set->to, "type") == 0)
-        text = delivery_info(d)->type;
-    if (text.data == NULL)
-        return refuse(d, "there is no header '%s', which chooses the variant of %s", set->to, set->name);
-    *variant = set_find(set, text);
-    if (*variant != NULL)
-        return CONEY_OK;
-    char shown[96];
-    text_from_wire(shown, sizeof shown, text);
-    return refuse(d, "header '%s' is '%s', which names no variant of %s", set->to, shown, set->name);
-}
-
-static coney_settle decode_set(struct dispatch *x, coney_delivery *d, void *out, coney_status *status)
-{
-    const struct subscription *s = d->subscription;
-    const coney_member *variant = NULL;
-    if (s->options.choose != NULL || s->type->to[0] != '\0') {
-        coney_settle how = choose_variant(x, d, &variant);
-        if (how != CONEY_OK)
-            return how;
-    }
-    *status = set_decode(s->codec, d->m->body, s->type, variant, out, d->arena, &d->fault);
-    return CONEY_OK;
-}
-
-coney_settle dispatch_decode(struct dispatch *x, coney_delivery *d, void *out)
-{
-    const struct subscription *s = d->subscription;
-    coney_status status = CONEY_OK;
-    if (x->checks_content_type && !content_type_fits(x, d))
-        return SETTLE_UNDECODABLE;
-    d->used_arena = true;
-    if (s->type->kind == CONEY_KIND_SET) {
-        coney_settle how = decode_set(x, d, out, &status);
-        if (how != CONEY_OK)
-            return how;
-    } else {
-        status = coney_decode(s->codec, d->m->body, s->type, out, d->arena, &d->fault);
-    }
-    if (__builtin_expect(status == CONEY_OK, 1)) {
-        d->value = out;
-        return CONEY_OK;
-    }
-    if (status == CONEY_ECORRUPT)
-        return SETTLE_UNDECODABLE;
-    text_print(d->fault.text, sizeof d->fault.text, "decoding: %s", coney_status_text(status));
-    return CONEY_FAILED;
 }
 
 /* Handlers -------------------------------------------------------------------------------------------------------------------- */
@@ -406,143 +297,6 @@ void runner_ended(struct dispatch *x)
         app_drain_look(x->app);
 }
 
-/* Holds s->dispatch where it is while another thread looks at it. */
-static struct lock looking;
-
-struct dispatch *dispatch_pin(const struct subscription *s)
-{
-    lock_acquire(&looking);
-    if (s->dispatch == NULL)
-        lock_release(&looking);
-    return s->dispatch;
-}
-
-void dispatch_unpin(void)
-{
-    lock_release(&looking);
-}
-
-/* Calls `visit` for each runner. */
-static void each_runner(const struct subscription *s, void (*visit)(void *ctx, struct runner *r), void *ctx)
-{
-    struct dispatch *x = dispatch_pin(s);
-    if (x == NULL)
-        return;
-    visit(ctx, &x->direct);
-    size_t count = s->lanes != NULL ? lanes_count(s->lanes) : 0;
-    for (size_t i = 0; i < count; i++)
-        visit(ctx, lanes_runner(s->lanes, i));
-    dispatch_unpin();
-}
-
-static bool runs(const struct runner *r)
-{
-    return (atomic_load_explicit(&r->run, memory_order_acquire) & 1) != 0;
-}
-
-static void count_running(void *ctx, struct runner *r)
-{
-    *(size_t *)ctx += runs(r);
-}
-
-size_t dispatch_running(const struct subscription *s)
-{
-    struct dispatch *x = s->dispatch;
-    if (x == NULL)
-        return 0;
-    if (atomic_load(&x->app->draining))
-        dispatch_shut(x);
-    size_t running = 0;
-    each_runner(s, count_running, &running);
-    lock_acquire(&x->lock);
-    running += x->seek != NULL;
-    lock_release(&x->lock);
-    return running;
-}
-
-static void find_current(void *ctx, struct runner *r)
-{
-    *(bool *)ctx |= runs(r) && atomic_load_explicit(&r->thread, memory_order_relaxed) == (uint64_t)pthread_self();
-}
-
-bool dispatch_is_current(const struct subscription *s)
-{
-    bool is_current = false;
-    each_runner(s, find_current, &is_current);
-    return is_current;
-}
-
-struct watch {
-    struct subscription *s;
-    int64_t now;
-};
-
-static void watch_runner(void *ctx, struct runner *r)
-{
-    const struct watch *watch = ctx;
-    const coney_app *app = watch->s->app;
-    uint64_t run = counter_get(&r->run);
-    if (run != r->seen) {
-        r->seen = run;
-        r->seen_at = watch->now;
-        return;
-    }
-    if ((run & 1) == 0 || r->named == run || watch->now - r->seen_at < app->options.handler_limit)
-        return;
-    r->named = run;
-    counter_share(&watch->s->stats.stalls, 1);
-    app_log(app, CONEY_LOG_WARNING, "subscription '%s': a handler has been running for more than %lld ms", watch->s->name,
-            (long long)((watch->now - r->seen_at) / CONEY_MILLISECOND));
-}
-
-void dispatch_watch(struct subscription *s, int64_t now)
-{
-    if (s->app->options.handler_limit > 0)
-        each_runner(s, watch_runner, &(struct watch){s, now});
-}
-
-/* Statistics ------------------------------------------------------------------------------------------------------------------- */
-
-static void add_stats(struct subscription_stats *sum, const struct subscription_stats *more)
-{
-    counter *to = (counter *)sum;
-    const counter *from = (const counter *)more;
-    for (size_t i = 0; i < sizeof *sum / sizeof *to; i++)
-        counter_share(&to[i], counter_get(&from[i]));
-}
-
-static void add_runner_stats(void *ctx, struct runner *r)
-{
-    add_stats(ctx, &r->stats);
-}
-
-void dispatch_stats(const struct subscription *s, struct subscription_stats *sum)
-{
-    memset(sum, 0, sizeof *sum);
-    each_runner(s, add_runner_stats, sum);
-    add_stats(sum, &s->stats);
-}
-
-struct durations {
-    uint64_t *buckets;
-    double *sum;
-};
-
-static void add_durations(void *ctx, struct runner *r)
-{
-    struct durations *to = ctx;
-    for (size_t i = 0; i <= DURATION_BUCKETS; i++)
-        to->buckets[i] += counter_get(&r->durations[i]);
-    *to->sum += (double)counter_get(&r->duration_sum) / (double)CONEY_SECOND;
-}
-
-void dispatch_durations(const struct subscription *s, uint64_t buckets[DURATION_BUCKETS + 1], double *sum)
-{
-    memset(buckets, 0, (DURATION_BUCKETS + 1) * sizeof *buckets);
-    *sum = 0;
-    each_runner(s, add_durations, &(struct durations){buckets, sum});
-}
-
 /* Open and close ---------------------------------------------------------------------------------------------------------------- */
 
 static coney_status open_lanes(struct dispatch *x)
@@ -578,9 +332,7 @@ coney_status dispatch_open(struct subscription *s)
     list_init(&x->out);
     list_init(&x->aside);
     coney_status status = open_lanes(x);
-    lock_acquire(&looking);
-    s->dispatch = x;
-    lock_release(&looking);
+    runner_show_all(x);
     if (status != CONEY_OK)
         dispatch_close(s);
     return status;
@@ -612,23 +364,10 @@ static size_t leave_orphans(struct dispatch *x)
     return counted;
 }
 
-/* What runners have counted becomes the subscription's. */
-static void forget_runners(struct dispatch *x)
-{
-    struct subscription *s = x->subscription;
-    lock_acquire(&looking);
-    add_stats(&s->stats, &x->direct.stats);
-    for (size_t i = 0; s->lanes != NULL && i < lanes_count(s->lanes); i++)
-        add_stats(&s->stats, &lanes_runner(s->lanes, i)->stats);
-    s->dispatch = NULL;
-    lanes_free(s);
-    lock_release(&looking);
-}
-
 /* A handler that the unsubscribe did not wait for. */
 static void wait_for_runner(const struct runner *r)
 {
-    while (runs(r))
+    while (runner_runs(r))
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
@@ -644,7 +383,8 @@ void dispatch_close(struct subscription *s)
     size_t counted = leave_orphans(x);
     drop_aside(x);
 
-    forget_runners(x);
+    runner_hide_all(x);
+    lanes_free(s);
 
     if (x->direct.at_hand != NULL)
         delivery_free(x->direct.at_hand);

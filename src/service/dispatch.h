@@ -111,6 +111,15 @@ static inline void runner_end(struct dispatch *x, struct runner *r)
         runner_ended(x);
 }
 
+static inline bool runner_runs(const struct runner *r)
+{
+    return (atomic_load_explicit(&r->run, memory_order_acquire) & 1) != 0;
+}
+
+/* Those of a subscription become visible to other threads; and are so no longer, what they have counted is the subscription's. */
+void runner_show_all(struct dispatch *x);
+void runner_hide_all(struct dispatch *x);
+
 /* Adds to a counter that has no owner. */
 static inline void counter_share(counter *c, uint64_t n)
 {
