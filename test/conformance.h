@@ -148,6 +148,10 @@ struct arrival listener_of(struct listener *listener, size_t nth);
 size_t listener_count(struct listener *listener);
 size_t listener_times(struct listener *listener, const char *body); /* how often it has come */
 
+/* Waits until it was told that it receives, or not at the moment; that it has ended. */
+void listener_wait_active(struct listener *listener, bool active);
+void listener_wait_ended(struct listener *listener);
+
 void listener_wait_at_gate(struct listener *listener);
 void listener_open_gate(struct listener *listener);
 

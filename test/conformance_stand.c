@@ -336,15 +336,30 @@ size_t listener_times(struct listener *listener, const char *body)
     return times;
 }
 
-void listener_wait_at_gate(struct listener *listener)
+static void wait_for_flag(struct listener *listener, const bool *flag, bool value)
 {
     int64_t until = now_ms() + scaled_ms(SUPPORT_PATIENCE);
     monitor_lock(&listener->monitor);
-    while (!listener->at_gate && monitor_wait(&listener->monitor, until))
+    while (*flag != value && monitor_wait(&listener->monitor, until))
         ;
-    bool there = listener->at_gate;
+    bool reached = *flag == value;
     monitor_unlock(&listener->monitor);
-    assert_true(there);
+    assert_true(reached);
+}
+
+void listener_wait_active(struct listener *listener, bool is_active)
+{
+    wait_for_flag(listener, &listener->inactive, !is_active);
+}
+
+void listener_wait_ended(struct listener *listener)
+{
+    wait_for_flag(listener, &listener->ended, true);
+}
+
+void listener_wait_at_gate(struct listener *listener)
+{
+    wait_for_flag(listener, &listener->at_gate, true);
 }
 
 void listener_open_gate(struct listener *listener)
