@@ -167,6 +167,8 @@ coney_call stand_call(void);
 /* Of a body of stand_publish_numbers; fails for another. */
 size_t number_of_body(const char *body);
 
+void bytes_are(coney_bytes bytes, const char *expected);
+
 /* Fails unless `status` is CONEY_OK, with the words of the call. */
 void must(coney_status status, const coney_call *call, const char *what);
 

@@ -118,13 +118,6 @@ static struct outgoing full_message(const char *to)
     };
 }
 
-static void bytes_are(coney_bytes bytes, const char *expected)
-{
-    assert_int_equal(bytes.len, strlen(expected));
-    if (bytes.len > 0)
-        assert_memory_equal(bytes.data, expected, bytes.len);
-}
-
 static void header_is(const struct transport *transport, const struct incoming *m, const coney_field *expected)
 {
     coney_value value;

@@ -172,7 +172,15 @@ size_t number_of_body(const char *body)
     return number;
 }
 
-/* Readers -------------------------------------------------------------------------------------------------------------------- */
+void bytes_are(coney_bytes bytes, const char *expected)
+{
+    if (bytes.len != strlen(expected))
+        fail_msg("'%.*s' is not '%s'", (int)bytes.len, (const char *)bytes.data, expected);
+    if (bytes.len > 0)
+        assert_memory_equal(bytes.data, expected, bytes.len);
+}
+
+/* Listeners -------------------------------------------------------------------------------------------------------------------- */
 
 static void copy_text(char *to, size_t cap, coney_bytes from)
 {

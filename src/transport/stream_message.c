@@ -60,11 +60,27 @@ static coney_bytes text_of(const coney_value *value)
     return text;
 }
 
-/* What RabbitMQ makes of the headers of AMQP 0-9-1: those that begin with "x-" become annotations. */
+/* RabbitMQ makes annotations of the headers of AMQP 0-9-1 that begin with "x-", and of what AMQP 1.0 has no place for. */
 static bool find(const coney_message_view *view, coney_bytes name, coney_value *value)
 {
     return coney_value_find(&view->application_properties, name, value) ||
            coney_value_find(&view->message_annotations, name, value);
+}
+
+static coney_bytes annotation(const coney_message_view *view, coney_bytes name)
+{
+    coney_value value;
+    return coney_value_find(&view->message_annotations, name, &value) ? text_of(&value) : (coney_bytes){0};
+}
+
+/* RabbitMQ writes the reply_to of AMQP 0-9-1 as an address: /queues/NAME, escaped where it must be, and then it stays as it is. */
+static coney_bytes queue_of_address(coney_bytes address)
+{
+    const coney_bytes prefix = CONEY_STR("/queues/");
+    const char *text = address.data;
+    if (address.len <= prefix.len || memcmp(text, prefix.data, prefix.len) != 0 || memchr(text, '%', address.len) != NULL)
+        return address;
+    return coney_bytes_of(text + prefix.len, address.len - prefix.len);
 }
 
 static coney_bytes key_of(const coney_message_view *view, const coney_message_properties *properties, coney_bytes header)
@@ -103,9 +119,12 @@ void tstream_info(const struct incoming *m, coney_delivery_info *info)
     info->content_type = properties.content_type;
     info->content_encoding = properties.content_encoding;
     info->correlation_id = text_of(&properties.correlation_id);
-    info->reply_to = properties.reply_to;
+    info->reply_to = queue_of_address(properties.reply_to);
     info->message_id = text_of(&properties.message_id);
-    info->type = properties.subject;
+    info->type = properties.subject.len > 0 ? properties.subject : annotation(&view, CONEY_STR("x-basic-type"));
+    info->app_id = properties.group_id;
+    info->exchange = annotation(&view, CONEY_STR("x-exchange"));
+    info->routing_key = annotation(&view, CONEY_STR("x-routing-key"));
     info->key = key_of(&view, &properties, (coney_bytes){0});
     info->headers = view.application_properties;
     read_header(&view, info);
