@@ -2,6 +2,7 @@
 #include "transport/amqp.h"
 
 #include "base/bytes.h"
+#include "base/text.h"
 #include "base/time.h"
 
 #include <stdlib.h>
@@ -244,6 +245,8 @@ coney_status tamqp_subscribe(void *self, const coney_subscription *subscription,
         t->opening = NULL;
         lock_release(&t->lock);
         *feed = NULL;
+        if (call->status == CONEY_ENOTFOUND && !mine->source->declare)
+            text_append(call->text, sizeof call->text, "; set .declare, or create the queue first");
         free(mine);
         return call->status;
     }

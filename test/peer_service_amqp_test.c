@@ -1,0 +1,189 @@
+/* Services over AMQP against a scripted broker: the plugin for delayed messages, which no packaged broker has; a cancel that is no end; connections' names. */
+#define _GNU_SOURCE
+#include "amqp_peer_stage.h"
+#include "amqp_rig.h"
+
+#include "base/bytes.h"
+#include "proto/amqp091/properties.h"
+
+static void up(struct rig *rig, struct amqp_peer **peer)
+{
+    *peer = amqp_peer_start();
+    rig_up(rig, amqp_peer_uri(*peer));
+}
+
+static void down(struct rig *rig, struct amqp_peer **peer)
+{
+    rig_down(rig);
+    amqp_peer_stop(peer);
+}
+
+static void nothing(void *ctx, const coney_outcome *outcome)
+{
+    (void)ctx;
+    (void)outcome;
+}
+
+static coney_settle copy_later(struct inbox *inbox, struct incoming *m, size_t nth)
+{
+    (void)inbox;
+    (void)nth;
+    assert_int_equal(m->feed->transport->copy(m, NULL, 1, 1500 * CONEY_MILLISECOND - 1, nothing, NULL, 0), CONEY_OK);
+    return CONEY_ACK;
+}
+
+static void the_plugin_holds_messages_in_an_exchange_of_the_queues_own(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct amqp_peer *peer;
+    struct inbox inbox = {.decide = copy_later};
+    up(&rig, &peer);
+    rig_add(&rig, &inbox, &(coney_subscription){.source = CONEY_QUEUE("q", .declare = true, .delay = CONEY_DELAY_PLUGIN)});
+    rig_start(&rig);
+    const struct amqp_method *declared = &amqp_peer_expect(peer, AMQP_EXCHANGE_DECLARE)->method;
+    assert_true(bytes_equal(declared->exchange_declare.exchange, CONEY_STR("q.delay")));
+    assert_true(bytes_equal(declared->exchange_declare.type, CONEY_STR("x-delayed-message")));
+    coney_value type;
+    assert_true(coney_value_find(&declared->exchange_declare.arguments, CONEY_STR("x-delayed-type"), &type));
+    assert_true(bytes_equal(type.as.bytes, CONEY_STR("direct")));
+    const struct amqp_method *bound = &amqp_peer_expect(peer, AMQP_QUEUE_BIND)->method;
+    assert_true(bytes_equal(bound->queue_bind.queue, CONEY_STR("q")));
+    assert_true(bytes_equal(bound->queue_bind.exchange, CONEY_STR("q.delay")));
+    assert_true(bytes_equal(bound->queue_bind.routing_key, CONEY_STR("q")));
+
+    amqp_peer_deliver(peer, "q", 0, 1);
+    amqp_peer_wait_messages(peer, 1);
+    struct amqp_peer_message message = amqp_peer_message_of(peer, 0);
+    coney_amqp_delivery delivery = {.encoded_properties = message.properties};
+    coney_value delay, attempts;
+    assert_true(bytes_equal(message.exchange, CONEY_STR("q.delay")));
+    assert_true(bytes_equal(message.routing_key, CONEY_STR("q")));
+    assert_false(message.mandatory);
+    assert_true(coney_amqp_delivery_header(&delivery, CONEY_STR("x-delay"), &delay));
+    assert_int_equal(delay.as.i64, 1500);
+    assert_true(coney_amqp_delivery_header(&delivery, CONEY_STR("x-coney-attempts"), &attempts));
+    assert_int_equal(attempts.as.i64, 1);
+    down(&rig, &peer);
+    inbox_free(&inbox);
+}
+
+static void without_declare_the_plugins_exchange_must_be_there(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct amqp_peer *peer;
+    struct inbox inbox = {0};
+    up(&rig, &peer);
+    amqp_peer_refuse(peer, AMQP_EXCHANGE_DECLARE, PEER_EVERY, AMQP_CODE_NOT_FOUND,
+                     "NOT_FOUND - no exchange 'q.delay' in vhost '/'");
+    rig_add(&rig, &inbox, &(coney_subscription){.source = CONEY_QUEUE("q", .delay = CONEY_DELAY_PLUGIN)});
+    assert_says(rig_refused(&rig, CONEY_ENOTFOUND), "q.delay");
+    assert_true(amqp_peer_expect(peer, AMQP_EXCHANGE_DECLARE)->method.exchange_declare.passive);
+    assert_int_equal(amqp_peer_count(peer, AMQP_QUEUE_BIND), 0);
+    down(&rig, &peer);
+    inbox_free(&inbox);
+}
+
+static void a_cancel_of_a_queue_that_only_moves_is_no_end(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct amqp_peer *peer;
+    struct inbox inbox = {0};
+    up(&rig, &peer);
+    rig_add(&rig, &inbox, &(coney_subscription){.source = CONEY_QUEUE("q")});
+    rig_start(&rig);
+    amqp_peer_refuse(peer, AMQP_BASIC_CONSUME, 1, AMQP_CODE_NOT_FOUND,
+                     "NOT_FOUND - home node 'a@b' of durable queue 'q' in vhost '/' is down or inaccessible");
+    amqp_peer_cancel(peer, "q");
+    inbox_wait_for(&inbox, &inbox.active_again, 1);
+    assert_int_equal(inbox.inactive, 1);
+    assert_int_equal(inbox.ended, 0);
+    amqp_peer_deliver(peer, "q", 0, 1);
+    inbox_wait(&inbox, 1);
+    down(&rig, &peer);
+    inbox_free(&inbox);
+}
+
+static void a_queue_that_is_missing_after_a_cut_is_waited_for(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct amqp_peer *peer;
+    struct inbox inbox = {0};
+    up(&rig, &peer);
+    rig_add(&rig, &inbox, &(coney_subscription){.source = CONEY_QUEUE("q")});
+    rig_start(&rig);
+    amqp_peer_refuse(peer, AMQP_BASIC_CONSUME, 1, AMQP_CODE_NOT_FOUND, "NOT_FOUND - no queue 'q' in vhost '/'");
+    amqp_peer_cut(peer, amqp_peer_consumer(peer, "q").connection, PEER_RST);
+    inbox_wait_for(&inbox, &inbox.active_again, 1);
+    assert_int_equal(inbox.ended, 0);
+    down(&rig, &peer);
+    inbox_free(&inbox);
+}
+
+/* Its last message is still with the handler. */
+static coney_settle wait_for_end(struct inbox *inbox, struct incoming *m, size_t nth)
+{
+    (void)m;
+    (void)nth;
+    inbox_wait_for(inbox, &inbox->ended, 1);
+    return CONEY_ACK;
+}
+
+static void a_right_that_is_taken_away_ends_the_subscription_also_under_a_handler(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct amqp_peer *peer;
+    struct inbox inbox = {.decide = wait_for_end};
+    up(&rig, &peer);
+    rig_add(&rig, &inbox, &(coney_subscription){.source = CONEY_QUEUE("q")});
+    rig_start(&rig);
+    amqp_peer_deliver(peer, "q", 0, 2);
+    inbox_wait(&inbox, 1);
+    amqp_peer_refuse(peer, AMQP_BASIC_CONSUME, PEER_EVERY, AMQP_CODE_ACCESS_REFUSED,
+                     "ACCESS_REFUSED - access to queue 'q' refused");
+    amqp_peer_cancel(peer, "q");
+    inbox_wait_for(&inbox, &inbox.ended, 1);
+    assert_int_equal(inbox.ended_status, CONEY_EACCESS);
+    rig_unsubscribe(&rig);
+    assert_int_equal(inbox_count(&inbox), 1);
+    down(&rig, &peer);
+    inbox_free(&inbox);
+}
+
+static void connections_bear_the_names_of_the_app_and_the_broker(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct amqp_peer *peer;
+    char host[64], expected[64];
+    const char *protocol, *version;
+    up(&rig, &peer);
+    rig_start(&rig);
+    const struct amqp_method *start = &amqp_peer_expect(peer, AMQP_CONNECTION_START_OK)->method;
+    coney_value name;
+    assert_true(coney_value_find(&start->connection_start_ok.client_properties, CONEY_STR("connection_name"), &name));
+    assert_true(name.as.bytes.len >= 10 && memcmp(name.as.bytes.data, "rig (amqp)", 10) == 0);
+    assert_true(rig.transport->describe(rig.broker->self, host, sizeof host, &protocol, &version));
+    snprintf(expected, sizeof expected, "127.0.0.1:%u", (unsigned)amqp_peer_port(peer));
+    assert_string_equal(host, expected);
+    assert_string_equal(protocol, "amqp");
+    assert_string_equal(version, "0.9.1");
+    down(&rig, &peer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_plugin_holds_messages_in_an_exchange_of_the_queues_own),
+        cmocka_unit_test(without_declare_the_plugins_exchange_must_be_there),
+        cmocka_unit_test(a_cancel_of_a_queue_that_only_moves_is_no_end),
+        cmocka_unit_test(a_queue_that_is_missing_after_a_cut_is_waited_for),
+        cmocka_unit_test(a_right_that_is_taken_away_ends_the_subscription_also_under_a_handler),
+        cmocka_unit_test(connections_bear_the_names_of_the_app_and_the_broker),
+    };
+    return run_tests(tests);
+}
