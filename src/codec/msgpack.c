@@ -1,0 +1,252 @@
+/* msgpack.c: reading MessagePack with the parser template of msgpack-c, one item at a time: the head of a list or map ends a run,
+ * so that nothing is kept, however deep the body nests, and no count is believed. */
+#include "codec/msgpack.h"
+
+#include "codec/missing.h"
+
+#ifdef CONEY_HAVE_MSGPACK
+
+#include "codec/bind.h"
+
+#include <msgpack.h>
+
+struct source {
+    const char *at;
+    const char *end;
+    const char *start;
+};
+
+enum { COUNTS_ARE_CLAIMS = 1 };
+
+#include "codec/walk.h"
+
+/* The parser ----------------------------------------------------------------------------------------------------- */
+
+enum { HEAD_OF_CONTAINER = -100, BROKEN = -101 };
+
+static inline int token_on_root(struct item **user)
+{
+    (void)user;
+    return 0;
+}
+
+static inline int on_unsigned(struct item **user, uint64_t number)
+{
+    (*user)->type = ITEM_UNSIGNED;
+    (*user)->number = number;
+    return 0;
+}
+
+static inline int on_signed(struct item **user, int64_t number)
+{
+    (*user)->type = number < 0 ? ITEM_NEGATIVE : ITEM_UNSIGNED;
+    (*user)->number = number < 0 ? ~(uint64_t)number : (uint64_t)number;
+    return 0;
+}
+
+static inline int on_real(struct item **user, double number)
+{
+    (*user)->type = ITEM_REAL;
+    (*user)->real = number;
+    return 0;
+}
+
+static inline int on_bool(struct item **user, bool boolean)
+{
+    (*user)->type = ITEM_BOOL;
+    (*user)->boolean = boolean;
+    return 0;
+}
+
+/* Where nothing follows, `data` is not set. */
+static inline int on_bytes(struct item **user, uint8_t type, const char *data, unsigned len)
+{
+    (*user)->type = type;
+    (*user)->bytes = coney_bytes_of(len > 0 ? data : "", len);
+    return 0;
+}
+
+static inline int on_container(struct item **user, uint8_t type, unsigned count)
+{
+    (*user)->type = type;
+    (*user)->count = count;
+    return HEAD_OF_CONTAINER;
+}
+
+/* Timestamps are the only extension that a member can hold. */
+static int on_extension(struct item **user, const char *data, unsigned len)
+{
+    msgpack_timestamp ts;
+    if (len == 0)
+        return BROKEN;
+    msgpack_object object = {.type = MSGPACK_OBJECT_EXT,
+                             .via.ext = {.type = (int8_t)data[0], .size = len - 1, .ptr = data + 1}};
+    (*user)->type = ITEM_OTHER;
+    if (!msgpack_object_to_timestamp(&object, &ts) || ts.tv_nsec > 999999999)
+        return 0;
+    if (__builtin_mul_overflow(ts.tv_sec, 1000, &(*user)->time) ||
+        __builtin_add_overflow((*user)->time, (int64_t)(ts.tv_nsec / 1000000), &(*user)->time))
+        return 0;
+    (*user)->type = ITEM_TIME;
+    return 0;
+}
+
+#define token_on_uint8(user, number, object) on_unsigned(user, number)
+#define token_on_uint16(user, number, object) on_unsigned(user, number)
+#define token_on_uint32(user, number, object) on_unsigned(user, number)
+#define token_on_uint64(user, number, object) on_unsigned(user, number)
+#define token_on_int8(user, number, object) on_signed(user, number)
+#define token_on_int16(user, number, object) on_signed(user, number)
+#define token_on_int32(user, number, object) on_signed(user, number)
+#define token_on_int64(user, number, object) on_signed(user, number)
+#define token_on_float(user, number, object) on_real(user, (double)(number))
+#define token_on_double(user, number, object) on_real(user, number)
+#define token_on_nil(user, object) ((*(user))->type = ITEM_NULL, 0)
+#define token_on_true(user, object) on_bool(user, true)
+#define token_on_false(user, object) on_bool(user, false)
+#define token_on_array(user, count, object) on_container(user, ITEM_LIST, count)
+#define token_on_array_item(user, list, object) ((void)(list), BROKEN)
+#define token_on_map(user, count, object) on_container(user, ITEM_MAP, count)
+#define token_on_map_item(user, map, key, object) ((void)(map), BROKEN)
+#define token_on_str(user, base, data, len, object) on_bytes(user, ITEM_TEXT, data, len)
+#define token_on_bin(user, base, data, len, object) on_bytes(user, ITEM_BINARY, data, len)
+#define token_on_ext(user, base, data, len, object) on_extension(user, data, len)
+
+#define MSGPACK_EMBED_STACK_SIZE 1
+#include <msgpack/unpack_define.h>
+#define msgpack_unpack_struct(name) struct token##name
+#define msgpack_unpack_func(result, name) static inline result token##name
+#define msgpack_unpack_callback(name) token_on##name
+#define msgpack_unpack_object int
+#define msgpack_unpack_user struct item *
+#include <msgpack/unpack_template.h>
+
+static bool broken(struct walk *w, const char *what)
+{
+    return bind_fail(&w->bind, "not MessagePack: %s at byte %zu", what, (size_t)(w->source.at - w->source.start));
+}
+
+static bool next_item(struct walk *w, struct item *item)
+{
+    struct source *s = &w->source;
+    struct token_context parser;
+    size_t read = 0;
+    item->open = false;
+    parser.user = item;
+    token_init(&parser);
+    int result = token_execute(&parser, s->at, (size_t)(s->end - s->at), &read);
+    if (result == 0)
+        return broken(w, "it ends too early");
+    if (result != 1 && result != HEAD_OF_CONTAINER)
+        return broken(w, "an unknown item");
+    s->at += result == 1 ? read : read + 1;
+    return true;
+}
+
+/* Items ---------------------------------------------------------------------------------------------------------- */
+
+static inline bool source_quick(struct walk *w, uint8_t kind, void *at)
+{
+    (void)w, (void)kind, (void)at;
+    return false;
+}
+
+static inline bool source_take(struct walk *w, struct item *item)
+{
+    return next_item(w, item);
+}
+
+static inline bool source_more(struct walk *w, struct item *level)
+{
+    (void)w;
+    return level->count-- > 0;
+}
+
+static inline bool source_key(struct walk *w, coney_bytes *key)
+{
+    struct item item;
+    if (!next_item(w, &item))
+        return false;
+    *key = item.bytes;
+    return item.type == ITEM_TEXT || bind_fail(&w->bind, "a key that is no text");
+}
+
+static inline void source_pass_foreign(struct walk *w, struct item *level, uint64_t lengths)
+{
+    (void)w, (void)level, (void)lengths;
+}
+
+static bool pass_item(struct walk *w, uint32_t depth)
+{
+    struct item item;
+    if (!next_item(w, &item))
+        return false;
+    bool map = item.type == ITEM_MAP;
+    if (!map && item.type != ITEM_LIST)
+        return true;
+    if (depth == BIND_DEPTH)
+        return bind_too_deep(&w->bind);
+    while (item.count-- > 0)
+        if (!pass_item(w, depth + 1) || (map && !pass_item(w, depth + 1)))
+            return false;
+    return true;
+}
+
+static inline bool source_pass(struct walk *w)
+{
+    return pass_item(w, w->bind.depth);
+}
+
+static bool source_raw(struct walk *w, coney_bytes *raw, bool *null)
+{
+    const char *start = w->source.at;
+    if (!source_pass(w))
+        return false;
+    *null = (uint8_t)*start == 0xc0;
+    if (*null)
+        return true;
+    *raw = coney_arena_copy(w->bind.arena, coney_bytes_of(start, (size_t)(w->source.at - start)));
+    return raw->data != NULL || bind_no_memory(&w->bind);
+}
+
+/* ---------------------------------------------------------------------------------------------------------------- */
+
+static void begin(struct walk *w, coney_bytes body, coney_arena *arena, coney_fault *fault)
+{
+    const char *start = body.len > 0 ? body.data : "";
+    bind_begin(&w->bind, arena, fault, CONEY_ECORRUPT, false);
+    w->source = (struct source){.at = start, .end = start + body.len, .start = start};
+}
+
+coney_status messagepack_read(const coney_codec *codec, coney_bytes body, const coney_type *type, void *out, coney_arena *arena,
+                              coney_fault *fault)
+{
+    (void)codec;
+    struct walk w;
+    begin(&w, body, arena, fault);
+    if (walk_body(&w, type, out) && w.source.at != w.source.end)
+        broken(&w, "there is more after the value");
+    return w.bind.status;
+}
+
+bool messagepack_is_item(coney_bytes bytes, coney_arena *arena, uint32_t depth)
+{
+    struct walk w;
+    begin(&w, bytes, arena, NULL);
+    return pass_item(&w, depth) && w.source.at == w.source.end;
+}
+
+static const coney_codec msgpack = {
+    .name = "msgpack", .content_type = "application/msgpack", .decode = messagepack_read, .encode = messagepack_write};
+
+#else
+
+static const coney_codec msgpack = {
+    .name = "msgpack", .content_type = "application/msgpack", .decode = missing_decode, .encode = missing_encode};
+
+#endif
+
+const coney_codec *coney_msgpack(void)
+{
+    return &msgpack;
+}
