@@ -52,6 +52,7 @@ int main(void)
         .missing = missing,
         .forget = forget,
         .keeps = true,
+        .remembers = true,
         .gives_back = true,
         .seeks = true,
     });

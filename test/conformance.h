@@ -42,6 +42,7 @@ struct conformance {
     void (*forget)(const char *name);                                 /* deletes it after the test; NULL */
 
     bool keeps;         /* what is published before anybody reads is there when somebody does */
+    bool remembers;     /* what one feed has done does not come to the next one */
     bool gives_back;    /* what a feed did not settle comes to the next one */
     bool shares;        /* two feeds of one source share its messages; otherwise each gets them all */
     bool drops_orphans; /* publishing to a destination that is not there is no failure */

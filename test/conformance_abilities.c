@@ -17,17 +17,6 @@ static bool transactions(const struct conformance *what)
     return what->transactions;
 }
 
-static void what_is_not_there_is_null(void **state)
-{
-    const struct conformance *what = *state;
-    struct stand stand;
-    stand_set(&stand, what, 1);
-    assert_int_equal(stand.transport->seek != NULL, what->seeks);
-    assert_int_equal(stand.transport->request != NULL, what->requests);
-    assert_int_equal(stand.transport->tx_begin != NULL, what->transactions);
-    coney_app_free(&stand.app);
-}
-
 /* Seeking --------------------------------------------------------------------------------------------------------------- */
 
 static coney_status seek(struct listener *listener, coney_position position)
@@ -313,7 +302,6 @@ static void what_was_aborted_never_arrives_and_others_do(void **state)
 }
 
 const struct scenario conformance_abilities[] = {
-    {"what_is_not_there_is_null", what_is_not_there_is_null, NULL},
     {"a_position_that_was_had_gives_that_message_and_the_ordered_rest",
      a_position_that_was_had_gives_that_message_and_the_ordered_rest, seeks},
     {"a_seek_to_the_first_message_begins_there", a_seek_to_the_first_message_begins_there, seeks},

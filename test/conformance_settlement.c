@@ -2,9 +2,9 @@
 #define _GNU_SOURCE
 #include "conformance.h"
 
-static bool keeps(const struct conformance *what)
+static bool remembers(const struct conformance *what)
 {
-    return what->keeps;
+    return what->remembers;
 }
 
 static bool gives_back(const struct conformance *what)
@@ -397,7 +397,7 @@ static bool misses_destinations(const struct conformance *what)
 
 const struct scenario conformance_settlement[] = {
     {"what_was_acked_does_not_come_again", what_was_acked_does_not_come_again, NULL},
-    {"what_was_acked_does_not_come_to_the_next_feed", what_was_acked_does_not_come_to_the_next_feed, keeps},
+    {"what_was_acked_does_not_come_to_the_next_feed", what_was_acked_does_not_come_to_the_next_feed, remembers},
     {"a_requeued_message_comes_again_and_is_counted", a_requeued_message_comes_again_and_is_counted, NULL},
     {"a_message_to_be_tried_later_comes_after_its_time", a_message_to_be_tried_later_comes_after_its_time, NULL},
     {"a_rejected_message_does_not_come_again", a_rejected_message_does_not_come_again, NULL},
