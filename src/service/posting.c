@@ -140,7 +140,7 @@ coney_status posting_begin(struct posting *g, coney_out out, const coney_publish
     g->batch = out.batch;
     g->scratch = NULL;
     g->call = call;
-    g->message = (coney_publish){.delivery = out.delivery};
+    g->message.delivery = out.delivery;
     g->accepted = 0;
     g->is_reply = false;
     if (g->publisher == NULL)
@@ -170,6 +170,7 @@ coney_status posting_end(struct posting *g, coney_status status)
     if (scratch != NULL) {
         scratch_calm(scratch);
         scratch->body.len = 0;
+        scratch->body.failed = 0;
         coney_arena_reset(scratch->arena);
     }
     lock_acquire(&p->lock);
@@ -178,7 +179,8 @@ coney_status posting_end(struct posting *g, coney_status status)
         p->spare = scratch;
     }
     counter_add(&p->stats.published, g->accepted);
-    counter_add(&p->stats.refused, status != CONEY_OK);
+    if (__builtin_expect(status != CONEY_OK, 0))
+        counter_add(&p->stats.refused, 1);
     p->users--;
     if (__builtin_expect(p->users == 0 && p->outlet == NULL, 0))
         cond_wake_all(&p->left);
@@ -216,19 +218,24 @@ static bool is_given(const char *text)
     return text != NULL && text[0] != '\0';
 }
 
-static coney_status address(struct posting *g, const coney_type *type, const void *value)
+static coney_status address_by_default(struct posting *g, const coney_type *type, const void *value)
 {
-    if (g->message.to.data != NULL)
-        return CONEY_OK;
-    if (is_given(g->message.options->to)) {
-        g->message.to = coney_bytes_str(g->message.options->to);
-        return CONEY_OK;
-    }
     if (type != NULL && is_given(type->to))
         return fill_in(g, type->to, type, value);
     if (is_given(g->publisher->options.to))
         return fill_in(g, g->publisher->options.to, type, value);
     g->message.to = coney_bytes_of("", 0);
+    return CONEY_OK;
+}
+
+static inline coney_status address(struct posting *g, const coney_type *type, const void *value)
+{
+    const char *to = g->message.options->to;
+    if (g->is_reply)
+        return CONEY_OK;
+    if (!is_given(to))
+        return address_by_default(g, type, value);
+    g->message.to = coney_bytes_of(to, strlen(to));
     return CONEY_OK;
 }
 
@@ -258,14 +265,9 @@ static coney_status encode_typed(struct posting *g, const coney_field **fields, 
 }
 
 /* Typed headers over plain ones of the same name; and `chosen`, which names the variant of a set, where neither says otherwise. */
-static coney_status gather_headers(struct posting *g, const coney_field *chosen)
+static coney_status merge_headers(struct posting *g, const coney_field *chosen)
 {
     const coney_publish_options *options = g->message.options;
-    if (__builtin_expect(options->header_type == NULL && chosen == NULL, 1)) {
-        g->message.headers = options->headers;
-        g->message.header_count = options->header_count;
-        return CONEY_OK;
-    }
     const coney_field *typed = NULL;
     size_t typed_count = 0;
     coney_status status = encode_typed(g, &typed, &typed_count);
@@ -284,6 +286,16 @@ static coney_status gather_headers(struct posting *g, const coney_field *chosen)
         all[count++] = *chosen;
     g->message.headers = all;
     g->message.header_count = count;
+    return CONEY_OK;
+}
+
+static inline coney_status write_headers(struct posting *g, const coney_field *chosen)
+{
+    const coney_publish_options *options = g->message.options;
+    if (__builtin_expect(options->header_type != NULL || chosen != NULL, 0))
+        return merge_headers(g, chosen);
+    g->message.headers = options->headers;
+    g->message.header_count = options->header_count;
     return CONEY_OK;
 }
 
@@ -323,42 +335,64 @@ static coney_status open_set(struct posting *g, const coney_type **type, const v
     return CONEY_OK;
 }
 
-static coney_status encode(struct posting *g, const coney_type *type, const void *value)
+static coney_status not_encoded(struct posting *g, const coney_codec *codec, const coney_type *type, coney_status status,
+                                const coney_fault *fault)
 {
-    const coney_codec *codec = g->message.options->codec != NULL ? g->message.options->codec : g->publisher->codec;
-    coney_fault fault;
-    coney_status status = coney_encode(codec, type, value, &g->scratch->body, g->scratch->arena, &fault);
-    if (status == CONEY_EINVAL || status == CONEY_ECORRUPT)
-        return posting_refuse(g, CONEY_EINVAL, "%s cannot be written as %s: %s", type->name, codec->name, fault.text);
     if (status == CONEY_EUNSUPPORTED)
         return posting_refuse(g, status, "this coney was built without the codec %s", codec->name);
-    if (status != CONEY_OK)
+    if (status == CONEY_ENOMEM)
         return status;
-    g->message.body = coney_bytes_of(g->scratch->body.data, g->scratch->body.len);
-    g->message.content_type = coney_bytes_str(codec->content_type);
-    return CONEY_OK;
+    return posting_refuse(g, CONEY_EINVAL, "%s cannot be written as %s: %s", type->name, codec->name, fault->text);
+}
+
+static coney_status encode(struct posting *g, const coney_type *type, const void *value)
+{
+    const coney_codec *codec = g->message.options->codec;
+    g->message.content_type = g->publisher->content_type;
+    if (codec == NULL)
+        codec = g->publisher->codec;
+    else
+        g->message.content_type = coney_bytes_str(codec->content_type);
+    coney_sink *body = &g->scratch->body;
+    coney_fault fault;
+    coney_status status = codec->encode(codec, type, value, body, g->scratch->arena, &fault);
+    if (__builtin_expect(status != CONEY_OK, 0))
+        return not_encoded(g, codec, type, status, &fault);
+    g->message.body = coney_bytes_of(body->data, body->len);
+    return body->failed == 0 ? CONEY_OK : CONEY_ENOMEM;
+}
+
+static coney_status write_message(struct posting *g, const coney_type *type, const void *value, const coney_field *chosen)
+{
+    coney_status status = encode(g, type, value);
+    if (status == CONEY_OK)
+        status = write_headers(g, chosen);
+    return status == CONEY_OK ? address(g, type, value) : status;
+}
+
+static coney_status write_set(struct posting *g, const coney_type *type, const void *value)
+{
+    if (type->kind != CONEY_KIND_SET)
+        return posting_refuse(g, CONEY_EINVAL, "%s is no message", type->name);
+    coney_field chosen = {0};
+    coney_status status = open_set(g, &type, &value, &chosen);
+    return status == CONEY_OK ? write_message(g, type, value, chosen.key.len > 0 ? &chosen : NULL) : status;
 }
 
 coney_status posting_write(struct posting *g, const coney_type *type, const void *value)
 {
     if (type == NULL || value == NULL)
         return posting_refuse(g, CONEY_EINVAL, "the %s is NULL", type == NULL ? "type of the message" : "message");
-    coney_field chosen = {0};
-    coney_status status = CONEY_OK;
-    if (type->kind == CONEY_KIND_SET)
-        status = open_set(g, &type, &value, &chosen);
-    if (status == CONEY_OK)
-        status = encode(g, type, value);
-    if (status == CONEY_OK)
-        status = gather_headers(g, chosen.key.len > 0 ? &chosen : NULL);
-    return status == CONEY_OK ? address(g, type, value) : status;
+    if (__builtin_expect(type->kind != CONEY_KIND_MESSAGE, 0))
+        return write_set(g, type, value);
+    return write_message(g, type, value, NULL);
 }
 
 coney_status posting_write_raw(struct posting *g, coney_bytes body, coney_bytes content_type)
 {
     g->message.body = body;
     g->message.content_type = content_type;
-    coney_status status = gather_headers(g, NULL);
+    coney_status status = write_headers(g, NULL);
     return status == CONEY_OK ? address(g, NULL, NULL) : status;
 }
 

@@ -46,7 +46,7 @@ coney_status posting_begin(struct posting *g, coney_out out, const coney_publish
 /* The options of the message, to be changed. */
 coney_publish_options *posting_own_options(struct posting *g);
 
-/* Fills g->message. A destination that is there already stays. */
+/* Fills g->message; of a reply, all but its destination. */
 coney_status posting_write(struct posting *g, const coney_type *type, const void *value);
 coney_status posting_write_raw(struct posting *g, coney_bytes body, coney_bytes content_type);
 

@@ -23,14 +23,19 @@ static const char *what_happened(coney_status status)
 
 static void log_failure(const coney_publisher *p, const struct ticket_reading *reading, const coney_outcome *outcome)
 {
+    const coney_delivery *delivery =
+        reading->record != NULL && reading->record->count > 0 ? reading->record->deliveries[0] : reading->one;
+    char line[POSTING_LONGEST_TO + 128];
     char to[POSTING_LONGEST_TO + 1];
-    text_from_wire(to, sizeof to, coney_bytes_str(reading->to));
+    text_print(line, sizeof line, "a message");
+    if (delivery != NULL)
+        text_append(line, sizeof line, " of the subscription '%s'", delivery->subscription->name);
+    ticket_place_text(p, reading->place, to, sizeof to);
+    if (to[0] != '\0')
+        text_append(line, sizeof line, " to '%s'", to);
     const char *words = outcome->text != NULL && outcome->text[0] != '\0' ? outcome->text : coney_status_text(outcome->status);
-    const char *subscription = reading->count > 0 ? reading->deliveries[0]->subscription->name : NULL;
-    app_log(p->broker->app, CONEY_LOG_WARNING, "publisher '%s': a message%s%s%s%s%s%s %s: %s", p->name,
-            subscription != NULL ? " of the subscription '" : "", subscription != NULL ? subscription : "",
-            subscription != NULL ? "'" : "", to[0] != '\0' ? " to '" : "", to, to[0] != '\0' ? "'" : "",
-            what_happened(outcome->status), words);
+    app_log(p->broker->app, CONEY_LOG_WARNING, "publisher '%s': %s %s: %s", p->name, line, what_happened(outcome->status),
+            words);
 }
 
 /* The struct may be longer than this library knows: it is copied only where the tag must be another one. */
@@ -45,21 +50,30 @@ static void tell_caller(const coney_publisher *p, const struct ticket_reading *r
     p->options.on_outcome(p->options.ctx, &told);
 }
 
+/* What is no good outcome of a delivery alone: of the caller, of a batch, or a failure. */
+static void tell(coney_publisher *p, const struct ticket_reading *reading, const coney_outcome *outcome)
+{
+    size_t count = reading->record != NULL ? reading->record->count : 0;
+    bool is_callers = reading->one == NULL && count == 0 && p->options.on_outcome != NULL;
+    if (outcome->status != CONEY_OK && !is_callers)
+        log_failure(p, reading, outcome);
+    if (is_callers)
+        tell_caller(p, reading, outcome);
+    for (size_t i = 0; i < count; i++)
+        delivery_outcome(reading->record->deliveries[i], outcome->status);
+    ticket_done(p, reading);
+}
+
 void publish_outcome(void *publisher, const coney_outcome *outcome)
 {
     coney_publisher *p = publisher;
-    struct ticket_reading reading;
-    ticket_read(p, outcome->tag, &reading);
+    struct ticket_reading reading = ticket_read(p, outcome->tag);
     bool is_good = outcome->status == CONEY_OK;
-    bool is_callers = reading.count == 0 && p->options.on_outcome != NULL;
     atomic_fetch_add_explicit(is_good ? &p->stats.confirmed : &p->stats.failed, 1, memory_order_relaxed);
-    if (!is_good && !is_callers)
-        log_failure(p, &reading, outcome);
-    if (is_callers)
-        tell_caller(p, &reading, outcome);
-    for (size_t i = 0; i < reading.count; i++)
-        delivery_outcome(reading.deliveries[i], outcome->status);
-    ticket_done(p, &reading);
+    if (reading.one == NULL || !is_good)
+        tell(p, &reading, outcome);
+    if (reading.one != NULL)
+        delivery_outcome(reading.one, outcome->status);
 }
 
 /* The hand-over --------------------------------------------------------------------------------------------------- */
@@ -68,19 +82,27 @@ static bool ticket_for(struct posting *g, const coney_publish *message, uint64_t
 {
     coney_bytes to = g->is_reply ? coney_bytes_of(NULL, 0) : message->to;
     if (g->batch != NULL)
-        return ticket_of_batch(g->publisher, g->batch, to, ticket);
+        return ticket_record_batch(g->publisher, g->batch, ticket_place(g->publisher, to), ticket);
     if (g->delivery != NULL)
         return ticket_of_delivery(g->publisher, g->delivery, to, ticket);
     return ticket_of_caller(g->publisher, message->options->tag, to, ticket);
 }
 
-/* Calls `each` for the delivery or the elements of the batch that wait for the message. */
-static void for_waiting(const struct posting *g, void (*each)(coney_delivery *d))
+/* The delivery, or all elements of the batch, wait for the message. */
+static void expect(const struct posting *g)
 {
     if (g->delivery != NULL)
-        each(g->delivery);
+        delivery_expect(g->delivery);
     for (size_t i = 0; g->batch != NULL && i < batch_count(g->batch); i++)
-        each(coney_batch_delivery(g->batch, i));
+        delivery_expect(coney_batch_delivery(g->batch, i));
+}
+
+static void unexpect(const struct posting *g)
+{
+    if (g->delivery != NULL)
+        delivery_unexpect(g->delivery);
+    for (size_t i = 0; g->batch != NULL && i < batch_count(g->batch); i++)
+        delivery_unexpect(coney_batch_delivery(g->batch, i));
 }
 
 /* The testkit's: whether the message is to fail, and that it went out. */
@@ -112,9 +134,8 @@ static coney_status give_to_transport(struct posting *g, const struct outgoing *
 
 static void take_back(struct posting *g, uint64_t ticket)
 {
-    for_waiting(g, delivery_unexpect);
-    struct ticket_reading reading;
-    ticket_read(g->publisher, ticket, &reading);
+    unexpect(g);
+    struct ticket_reading reading = ticket_read(g->publisher, ticket);
     ticket_done(g->publisher, &reading);
 }
 
@@ -140,7 +161,7 @@ static coney_status hand_over(struct posting *g, const coney_publish *message)
     uint64_t ticket;
     if (!ticket_for(g, message, &ticket))
         return CONEY_ENOMEM;
-    for_waiting(g, delivery_expect);
+    expect(g);
     status = give_to_transport(g, &outgoing, ticket);
     if (__builtin_expect(status != CONEY_OK, 0)) {
         take_back(g, ticket);

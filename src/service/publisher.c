@@ -81,6 +81,7 @@ static void resolve(coney_publisher *p)
                : p->broker->codec != NULL              ? p->broker->codec
                : p->broker->app->options.codec != NULL ? p->broker->app->options.codec
                                                        : coney_json();
+    p->content_type = coney_bytes_str(p->codec->content_type);
 }
 
 static void check_text(struct mistakes *mistakes, const char *field, const char *text)

@@ -18,6 +18,7 @@ struct publisher_stats {
 
 struct scratch; /* posting.h */
 struct ticket;  /* ticket.h */
+struct place;   /* ticket.c */
 
 /* Destinations are remembered for the log, the first one of each place. */
 enum { PUBLISHER_PLACES = 64 };
@@ -28,8 +29,9 @@ struct coney_publisher {
     coney_publisher_options options; /* copies, as given */
     const char *name;                /* as given; else `to`, the exchange, or the broker's label from publisher_check on */
     const coney_codec *codec;        /* resolved by publisher_check and publisher_open */
+    coney_bytes content_type;        /* the codec's */
     struct publisher_stats stats;
-    _Atomic(char *) places[PUBLISHER_PLACES]; /* ticket.c */
+    struct place *_Atomic places[PUBLISHER_PLACES]; /* ticket.c */
 
     struct lock lock; /* guards what follows */
     struct cond left;

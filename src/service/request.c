@@ -65,7 +65,7 @@ static coney_status check_request(struct posting *g, const coney_call *call)
 {
     if (g->transport->request == NULL)
         return posting_refuse(g, CONEY_EUNSUPPORTED, "%s has no requests and replies", g->transport->name);
-    if (call != NULL && call->on_done != NULL)
+    if (call->on_done != NULL)
         return posting_refuse(g, CONEY_EINVAL, "a request waits for its reply: leave out on_done");
     return CONEY_OK;
 }
@@ -77,6 +77,9 @@ coney_status coney_request_sized(coney_publisher *publisher, const coney_type *t
     if (reply == NULL)
         return app_refuse(call, CONEY_EINVAL, "a request needs a place for its reply, and it is NULL");
     *reply = NULL;
+    coney_call own = {0};
+    if (call == NULL)
+        call = &own;
     struct posting g;
     coney_status status = posting_begin(&g, coney_out_by_publisher(publisher), options, size, call);
     if (status != CONEY_OK)

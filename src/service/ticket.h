@@ -17,24 +17,74 @@ struct ticket {
     coney_delivery *deliveries[];
 };
 
-/* What a tag says. `deliveries` may point into the reading itself. */
+/* Bit 63 clear: the caller's own tag, or the place of a destination where nobody wants tags back. Set, and bit 0 clear: a delivery, and in bits 48 to 54
+ * a place. Both set: a record. */
+#define TICKET_OURS (UINT64_C(1) << 63)
+#define TICKET_RECORD UINT64_C(1)
+#define TICKET_PLACE_SHIFT 48
+#define TICKET_PLACE_MASK UINT64_C(127)
+#define TICKET_POINTER ((UINT64_C(1) << TICKET_PLACE_SHIFT) - 1)
+
+/* The place at which a destination is remembered: 1 to PUBLISHER_PLACES, or 0: it is not. Nothing is remembered for an empty one. */
+uint32_t ticket_place(coney_publisher *p, coney_bytes to);
+
+/* The same the other way round, with what the wire must not write into a log taken out. */
+void ticket_place_text(const coney_publisher *p, uint32_t place, char *buf, size_t cap);
+
+/* What does not fit. False: memory is out. */
+bool ticket_record_delivery(coney_publisher *p, coney_delivery *delivery, uint32_t place, uint64_t *ticket);
+bool ticket_record_batch(coney_publisher *p, coney_batch *batch, uint32_t place, uint64_t *ticket);
+bool ticket_record_caller(coney_publisher *p, uint64_t tag, uint64_t *ticket);
+
+/* False: memory is out. */
+static inline bool ticket_of_delivery(coney_publisher *p, coney_delivery *delivery, coney_bytes to, uint64_t *ticket)
+{
+    uint32_t place = ticket_place(p, to);
+    uint64_t pointer = (uint64_t)(uintptr_t)delivery;
+    if (__builtin_expect((pointer & ~TICKET_POINTER) != 0, 0))
+        return ticket_record_delivery(p, delivery, place, ticket);
+    *ticket = TICKET_OURS | (uint64_t)place << TICKET_PLACE_SHIFT | pointer;
+    return true;
+}
+
+static inline bool ticket_of_caller(coney_publisher *p, uint64_t tag, coney_bytes to, uint64_t *ticket)
+{
+    bool tag_is_wanted = p->options.on_outcome != NULL;
+    if (tag_is_wanted && (tag & TICKET_OURS) != 0)
+        return ticket_record_caller(p, tag, ticket);
+    *ticket = tag_is_wanted ? tag : ticket_place(p, to);
+    return true;
+}
+
+/* What a tag says. */
 struct ticket_reading {
-    coney_delivery *const *deliveries; /* whose outcome it is; none: the caller's, with `tag` */
-    size_t count;
-    uint64_t tag;
-    const char *to; /* "" where it was not remembered */
     coney_delivery *one;
-    struct ticket *record;
+    struct ticket *record; /* instead: as many as it has */
+    uint64_t tag;          /* neither: the caller's */
+    uint32_t place;
 };
 
-/* False: memory is out. `to` is remembered for the log unless it is empty. */
-bool ticket_of_delivery(coney_publisher *p, coney_delivery *delivery, coney_bytes to, uint64_t *ticket);
-bool ticket_of_batch(coney_publisher *p, coney_batch *batch, coney_bytes to, uint64_t *ticket);
-bool ticket_of_caller(coney_publisher *p, uint64_t tag, coney_bytes to, uint64_t *ticket);
-
 /* What was read is valid until ticket_done, which every ticket needs once. */
-void ticket_read(coney_publisher *p, uint64_t ticket, struct ticket_reading *reading);
-void ticket_done(coney_publisher *p, struct ticket_reading *reading);
+static inline struct ticket_reading ticket_read(const coney_publisher *p, uint64_t ticket)
+{
+    if ((ticket & TICKET_OURS) == 0)
+        return (struct ticket_reading){.tag = ticket,
+                                       .place = p->options.on_outcome == NULL ? (uint32_t)(ticket & TICKET_PLACE_MASK) : 0};
+    if ((ticket & TICKET_RECORD) == 0)
+        return (struct ticket_reading){.one = (coney_delivery *)(uintptr_t)(ticket & TICKET_POINTER),
+                                       .place = (uint32_t)(ticket >> TICKET_PLACE_SHIFT & TICKET_PLACE_MASK)};
+    struct ticket *record = (struct ticket *)(uintptr_t)(ticket & ~(TICKET_OURS | TICKET_RECORD));
+    return (struct ticket_reading){.record = record, .tag = record->tag, .place = record->place};
+}
+
+/* The record is used again. */
+void ticket_keep_record(coney_publisher *p, struct ticket *record);
+
+static inline void ticket_done(coney_publisher *p, const struct ticket_reading *reading)
+{
+    if (__builtin_expect(reading->record != NULL, 0))
+        ticket_keep_record(p, reading->record);
+}
 
 /* Frees records and places; none is out. */
 void ticket_free_all(coney_publisher *p);

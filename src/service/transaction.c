@@ -153,7 +153,8 @@ static coney_status finish(coney_transaction *t, struct posting *g, bool commit,
     if (status == CONEY_OK) {
         status = g->transport->tx_commit(t->tx, call);
     } else {
-        g->transport->tx_abort(t->tx, NULL);
+        coney_call ignored = {0};
+        g->transport->tx_abort(t->tx, &ignored);
         app_refuse(call, status, "%s", coney_status_text(status));
     }
     struct publisher_stats *stats = &t->publisher->stats;
@@ -194,7 +195,8 @@ void transaction_abort_all(coney_publisher *p)
             return;
         app_log(p->broker->app, CONEY_LOG_WARNING,
                 "publisher '%s': a transaction was open when the app was stopped: what it held is dropped", p->name);
-        transport->tx_abort(tx, NULL);
+        coney_call ignored = {0};
+        transport->tx_abort(tx, &ignored);
     }
 }
 
@@ -262,8 +264,20 @@ coney_status delivery_end_transactions(coney_delivery *d, bool commit)
 
 /* By hand --------------------------------------------------------------------------------------------------------- */
 
+static bool is_asynchronous(coney_call *call)
+{
+    if (call->on_done != NULL)
+        app_refuse(call, CONEY_EINVAL, "transactions of a service block: leave out on_done");
+    return call->on_done != NULL;
+}
+
 coney_transaction *coney_transaction_begin(coney_publisher *publisher, coney_call *call)
 {
+    coney_call own = {0};
+    if (call == NULL)
+        call = &own;
+    if (is_asynchronous(call))
+        return NULL;
     struct posting g;
     coney_status status = posting_begin(&g, coney_out_by_publisher(publisher), NULL, 0, call);
     if (status != CONEY_OK)
@@ -293,6 +307,11 @@ static coney_status end_by_hand(coney_transaction **transaction, bool commit, co
 {
     if (transaction == NULL || *transaction == NULL)
         return CONEY_OK;
+    coney_call own = {0};
+    if (call == NULL)
+        call = &own;
+    if (is_asynchronous(call))
+        return CONEY_EINVAL;
     coney_transaction *t = *transaction;
     *transaction = NULL;
     return end(t, commit, call);

@@ -116,6 +116,25 @@ static void a_failed_commit_leaves_nothing_open(void **state)
     assert_int_equal(rig->fake.tx_open, 0);
 }
 
+static void never(void *ctx, const coney_call *call)
+{
+    (void)ctx, (void)call;
+    fail_msg("on_done was called");
+}
+
+static void a_transaction_is_not_asynchronous(void **state)
+{
+    struct rig *rig = *state;
+    rig_open(rig);
+    coney_call call = {.on_done = never};
+    assert_null(coney_transaction_begin(rig->broker->publishers, &call));
+    assert_int_equal(call.status, CONEY_EINVAL);
+    coney_transaction *t = coney_transaction_begin(rig->broker->publishers, NULL);
+    assert_int_equal(coney_transaction_commit(&t, &call), CONEY_EINVAL);
+    assert_non_null(t);
+    assert_int_equal(coney_transaction_abort(&t, NULL), CONEY_OK);
+}
+
 static void a_stop_aborts_what_is_open(void **state)
 {
     struct rig *rig = *state;
@@ -212,6 +231,7 @@ int main(void)
         RIGGED(a_transactional_publisher_needs_a_delivery),
         RIGGED(transactions_by_hand_stand_for_themselves),
         RIGGED(a_failed_commit_leaves_nothing_open),
+        RIGGED(a_transaction_is_not_asynchronous),
         RIGGED(a_stop_aborts_what_is_open),
         RIGGED(a_transport_without_transactions_says_so),
         RIGGED(a_probe_sees_what_was_committed),
