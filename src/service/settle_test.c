@@ -1,0 +1,412 @@
+/* settle_test.c: deliveries that outlive their handlers: what they publish, users who keep them, continuations. */
+#include "service/dispatch_fixture.h"
+
+#include "base/thread.h"
+
+static struct stage t;
+
+static int setup(void **state)
+{
+    (void)state;
+    stage_make(&t);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    stage_stop(&t);
+    return 0;
+}
+
+/* What was published --------------------------------------------------------------------------------------------------------- */
+
+static void an_outcome_that_is_there_when_the_handler_returns_costs_nothing(void **state)
+{
+    (void)state;
+    stage_start(&t, &(coney_subscription){.handler = raw_handler});
+    t.script = stage_publish;
+    struct fake_message m = {.body = CONEY_STR("a")};
+    assert_int_equal(stage_deliver(&t, &m), CONEY_ACK);
+    assert_string_equal(t.journal.text, "publish(out)");
+    assert_int_equal(t.fake.feeds[0].kept, 0);
+}
+
+static void the_ack_waits_for_the_last_outcome(void **state)
+{
+    (void)state;
+    stage_start(&t, &(coney_subscription){.handler = raw_handler});
+    t.fake.hold_outcomes = true;
+    t.script = stage_publish;
+    struct fake_message m[2] = {{.body = CONEY_STR("a")}, {.body = CONEY_STR("b")}};
+    assert_int_equal(stage_deliver(&t, &m[0]), CONEY_KEPT);
+    assert_int_equal(stage_deliver(&t, &m[1]), CONEY_KEPT);
+    assert_int_equal(atomic_load(&t.app->open), 2);
+    fake_outcome(&t.fake, 1, CONEY_OK);
+    assert_int_equal(m[0].settles, 0);
+    assert_int_equal(fake_await_settled(&t.fake, &m[1]), CONEY_ACK);
+    fake_outcome(&t.fake, 0, CONEY_OK);
+    assert_int_equal(fake_await_settled(&t.fake, &m[0]), CONEY_ACK);
+    assert_int_equal(atomic_load(&t.app->open), 0);
+    struct subscription_stats stats = stage_stats(&t);
+    assert_int_equal(counter_get(&stats.acked), 2);
+}
+
+static void publish_three(struct stage *stage, coney_delivery *d)
+{
+    for (int i = 0; i < 3; i++)
+        stage_publish(stage, d);
+}
+
+static void several_outcomes_in_any_order_settle_once_and_a_failure_counts(void **state)
+{
+    (void)state;
+    stage_start(&t, &(coney_subscription){.handler = raw_handler, .on_publish_failure = coney_policy_retry(5)});
+    t.fake.hold_outcomes = true;
+    t.script = publish_three;
+    struct fake_message m = {.body = CONEY_STR("a")};
+    assert_int_equal(stage_deliver(&t, &m), CONEY_KEPT);
+    fake_outcome(&t.fake, 2, CONEY_OK);
+    fake_outcome(&t.fake, 0, CONEY_EREFUSED);
+    assert_int_equal(m.settles, 0);
+    fake_outcome(&t.fake, 1, CONEY_OK);
+    assert_int_equal(fake_await_settled(&t.fake, &m), 5);
+    assert_logged(&t, "has published what was lost (CONEY_EREFUSED)");
+    struct subscription_stats stats = stage_stats(&t);
+    assert_int_equal(counter_get(&stats.publish_failures), 1);
+    assert_int_equal(counter_get(&stats.retried), 1);
+}
+
+static void every_policy_of_a_lost_publish_is_followed(void **state)
+{
+    (void)state;
+    const struct {
+        coney_policy policy;
+        coney_settle how;
+    } rows[] = {{CONEY_POLICY_RETRY, CONEY_REQUEUE},
+                {CONEY_POLICY_REJECT, CONEY_REJECT},
+                {CONEY_POLICY_SKIP, CONEY_ACK},
+                {CONEY_POLICY_DEFAULT, CONEY_SECOND}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        stage_make(&t);
+        stage_start(&t, &(coney_subscription){.handler = raw_handler, .on_publish_failure = rows[i].policy});
+        t.fake.outcome_with = CONEY_EUNKNOWN;
+        t.script = stage_publish;
+        struct fake_message m = {.body = CONEY_STR("a")};
+        assert_int_equal(stage_deliver(&t, &m), rows[i].how);
+        stage_stop(&t);
+    }
+}
+
+static void a_settlement_that_is_no_ack_waits_too_and_a_lost_publish_is_only_logged(void **state)
+{
+    (void)state;
+    stage_start(&t, &(coney_subscription){.handler = raw_handler, .on_publish_failure = CONEY_POLICY_SKIP});
+    t.fake.hold_outcomes = true;
+    t.script = stage_publish;
+    t.how = CONEY_REJECT;
+    struct fake_message m = {.body = CONEY_STR("a")};
+    assert_int_equal(stage_deliver(&t, &m), CONEY_KEPT);
+    assert_int_equal(m.settles, 0);
+    fake_outcome(&t.fake, 0, CONEY_ERETURNED);
+    assert_int_equal(fake_await_settled(&t.fake, &m), CONEY_REJECT);
+    assert_logged(&t, "lost (CONEY_ERETURNED), and is not acked anyway");
+}
+
+static void *confirm_later(void *arg)
+{
+    struct stage *stage = arg;
+    fake_await_published(&stage->fake, 1);
+    fake_outcome(&stage->fake, 0, CONEY_OK);
+    return NULL;
+}
+
+static void without_memory_the_lane_waits_for_the_outcome(void **state)
+{
+    (void)state;
+    stage_start(&t, &(coney_subscription){.handler = raw_handler});
+    t.fake.hold_outcomes = true;
+    t.fake.fail_keep = true;
+    t.script = stage_publish;
+    pthread_t thread;
+    assert_int_equal(thread_start(&thread, "confirms", confirm_later, &t), CONEY_OK);
+    struct fake_message m = {.body = CONEY_STR("a")};
+    assert_int_equal(stage_deliver(&t, &m), CONEY_ACK);
+    pthread_join(thread, NULL);
+}
+
+/* Kept ------------------------------------------------------------------------------------------------------------------------- */
+
+static void a_kept_delivery_is_settled_by_whoever_has_it(void **state)
+{
+    (void)state;
+    const coney_settle rows[] = {CONEY_ACK, CONEY_REJECT, CONEY_REQUEUE, coney_retry_after(7)};
+    stage_start(&t, &(coney_subscription){.handler = typed_handler});
+    t.script = stage_keep;
+    t.how = CONEY_KEPT;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct fake_message m = {.body = CONEY_STR("12")};
+        assert_int_equal(stage_deliver(&t, &m), CONEY_KEPT);
+        coney_delivery *d = coney_kept_service_delivery(t.kept);
+        assert_ptr_equal(d, t.delivery);
+        assert_memory_equal(coney_delivery_body(d).data, "12", 2);
+        assert_int_equal(((const number *)d->value)->id, 12);
+        assert_int_equal(coney_kept_settle(&t.kept, CONEY_KEPT), CONEY_EINVAL);
+        assert_int_equal(coney_kept_settle(&t.kept, rows[i]), CONEY_OK);
+        assert_null(t.kept);
+        assert_int_equal(fake_await_settled(&t.fake, &m), rows[i]);
+    }
+    assert_int_equal(atomic_load(&t.app->open), 0);
+}
+
+static void keep_twice(struct stage *stage, coney_delivery *d)
+{
+    stage_keep(stage, d);
+    assert_null(coney_delivery_keep(d));
+}
+
+static void a_delivery_is_kept_once_and_what_its_handler_returns_is_passed_over(void **state)
+{
+    (void)state;
+    stage_start(&t, &(coney_subscription){.handler = raw_handler});
+    t.script = keep_twice;
+    struct fake_message m = {.body = CONEY_STR("a")};
+    t.how = CONEY_REJECT;
+    assert_int_equal(stage_deliver(&t, &m), CONEY_KEPT);
+    assert_logged(&t, "kept its delivery and returned -1, which is passed over");
+    assert_int_equal(m.settles, 0);
+    assert_int_equal(coney_kept_settle(&t.kept, CONEY_ACK), CONEY_OK);
+    assert_int_equal(m.settles, 1);
+}
+
+static void settle_inside(struct stage *stage, coney_delivery *d)
+{
+    stage_keep(stage, d);
+    assert_int_equal(coney_kept_settle(&stage->kept, CONEY_REJECT), CONEY_OK);
+}
+
+static void what_is_kept_may_be_settled_before_its_handler_returns(void **state)
+{
+    (void)state;
+    stage_start(&t, &(coney_subscription){.handler = raw_handler});
+    t.script = settle_inside;
+    t.how = CONEY_KEPT;
+    struct fake_message m = {.body = CONEY_STR("a")};
+    assert_int_equal(stage_deliver(&t, &m), CONEY_KEPT);
+    assert_int_equal(fake_await_settled(&t.fake, &m), CONEY_REJECT);
+}
+
+static void a_keep_that_fails_leaves_the_delivery_to_its_handler(void **state)
+{
+    (void)state;
+    stage_start(&t, &(coney_subscription){.handler = raw_handler});
+    t.fake.fail_keep = true;
+    struct fake_message m = {.body = CONEY_STR("a")};
+    assert_int_equal(stage_deliver(&t, &m), CONEY_ACK);
+    t.script = NULL;
+    assert_null(coney_delivery_keep(t.delivery)); /* and not after the handler */
+}
+
+static void a_policy_of_a_kept_delivery_is_asked_with_coney_failed(void **state)
+{
+    (void)state;
+    stage_start(&t, &(coney_subscription){.handler = raw_handler, .on_failure = CONEY_POLICY_REJECT});
+    t.script = stage_keep;
+    t.how = CONEY_KEPT;
+    struct fake_message m = {.body = CONEY_STR("a")};
+    stage_deliver(&t, &m);
+    assert_int_equal(coney_kept_settle(&t.kept, CONEY_FAILED), CONEY_EINVAL);
+    assert_int_equal(coney_kept_settle(&t.kept, coney_failed(t.delivery, "no luck")), CONEY_OK);
+    assert_int_equal(fake_await_settled(&t.fake, &m), CONEY_REJECT);
+    assert_logged(&t, "has failed: no luck: it is rejected");
+}
+
+static void what_is_published_through_a_kept_delivery_holds_its_ack(void **state)
+{
+    (void)state;
+    stage_start(&t, &(coney_subscription){.handler = raw_handler});
+    t.fake.hold_outcomes = true;
+    t.script = stage_keep;
+    t.how = CONEY_KEPT;
+    struct fake_message m = {.body = CONEY_STR("a")};
+    stage_deliver(&t, &m);
+    stage_publish(&t, t.delivery);
+    assert_int_equal(coney_kept_settle(&t.kept, CONEY_ACK), CONEY_OK);
+    assert_int_equal(m.settles, 0);
+    coney_publish_options to = {.to = "out"};
+    assert_int_not_equal(coney_publish_raw(coney_out_of(t.delivery), CONEY_STR("late"), CONEY_STR(""), &to), CONEY_OK);
+    fake_outcome(&t.fake, 0, CONEY_OK);
+    assert_int_equal(fake_await_settled(&t.fake, &m), CONEY_ACK);
+}
+
+static void what_is_kept_beyond_the_stop_is_readable_and_settles_as_closed(void **state)
+{
+    (void)state;
+    stage_begin(&t, &(coney_subscription){.handler = raw_handler}, &(coney_app_options){.drain_timeout = CONEY_MILLISECOND},
+                true);
+    t.script = stage_keep;
+    t.how = CONEY_KEPT;
+    struct fake_message m = {.body = CONEY_STR("abc")};
+    stage_deliver(&t, &m);
+    coney_kept *kept = t.kept;
+    coney_call call = {0};
+    assert_int_equal(coney_app_stop(t.app, &call), CONEY_ETIMEDOUT);
+    assert_int_equal(call.value, 1);
+    coney_app_free(&t.app);
+    assert_memory_equal(coney_delivery_body(coney_kept_service_delivery(kept)).data, "abc", 3);
+    assert_int_equal(coney_kept_settle(&kept, CONEY_ACK), CONEY_ECLOSED);
+    assert_int_equal(m.settles, 0);
+}
+
+/* Continuations --------------------------------------------------------------------------------------------------------------------- */
+
+static void continue_twice(struct stage *stage, coney_delivery *d)
+{
+    stage_continue(stage, d);
+    stage_continue(stage, d);
+}
+
+static void continuations_run_once_after_the_settlement_in_their_order(void **state)
+{
+    (void)state;
+    stage_start(&t, &(coney_subscription){.handler = raw_handler});
+    t.script = continue_twice;
+    struct fake_message m = {.body = CONEY_STR("a")};
+    assert_int_equal(stage_deliver(&t, &m), CONEY_KEPT);
+    assert_int_equal(m.settles, 1);
+    assert_string_equal(t.after.text, "");
+    assert_int_equal(atomic_load(&t.app->open), 1);
+    stage_work(&t);
+    assert_string_equal(t.after.text, "0 0");
+    assert_int_equal(atomic_load(&t.app->open), 0);
+}
+
+static void a_continuation_hears_what_the_policies_made_of_it(void **state)
+{
+    (void)state;
+    stage_start(&t, &(coney_subscription){.handler = raw_handler, .on_failure = CONEY_POLICY_REJECT});
+    t.script = stage_continue;
+    t.how = CONEY_FAILED;
+    struct fake_message m = {.body = CONEY_STR("a")};
+    assert_int_equal(stage_deliver(&t, &m), CONEY_KEPT);
+    stage_work(&t);
+    assert_int_equal(m.how, CONEY_REJECT);
+    assert_string_equal(t.after.text, "-1");
+}
+
+static void a_continuation_waits_for_outcomes(void **state)
+{
+    (void)state;
+    stage_start(&t, &(coney_subscription){.handler = raw_handler});
+    t.fake.hold_outcomes = true;
+    t.script = stage_continue;
+    struct fake_message quiet = {.body = CONEY_STR("a")};
+    stage_deliver(&t, &quiet);
+    t.script = publish_three;
+    struct fake_message m = {.body = CONEY_STR("a")};
+    stage_deliver(&t, &m);
+    stage_work(&t);
+    assert_string_equal(t.after.text, "0");
+    for (size_t i = 0; i < 3; i++)
+        fake_outcome(&t.fake, i, CONEY_OK);
+    stage_work(&t);
+    assert_string_equal(t.after.text, "0"); /* this one has left none */
+    assert_int_equal(m.settles, 1);
+}
+
+static void without_memory_continuations_run_all_the_same(void **state)
+{
+    (void)state;
+    stage_start(&t, &(coney_subscription){.handler = raw_handler});
+    t.fake.fail_keep = true;
+    t.script = stage_continue;
+    struct fake_message m = {.body = CONEY_STR("a")};
+    assert_int_equal(stage_deliver(&t, &m), CONEY_ACK);
+    assert_string_equal(t.after.text, "0");
+}
+
+/* With threads ---------------------------------------------------------------------------------------------------------------------- */
+
+enum { MANY = 2000 };
+
+struct relay {
+    struct lock lock;
+    struct cond changed;
+    coney_kept *kept[MANY];
+    size_t count;
+    size_t taken;
+};
+
+static struct relay relay;
+
+static coney_settle hand_on(coney_delivery *d, coney_bytes body)
+{
+    (void)body;
+    coney_kept *kept = coney_delivery_keep(d);
+    lock_acquire(&relay.lock);
+    relay.kept[relay.count++] = kept;
+    cond_wake_all(&relay.changed);
+    lock_release(&relay.lock);
+    return CONEY_KEPT;
+}
+CONEY_RAW_HANDLER(hand_on);
+
+static void *settle_all(void *arg)
+{
+    (void)arg;
+    for (size_t i = 0; i < MANY; i++) {
+        lock_acquire(&relay.lock);
+        while (relay.count == i)
+            cond_wait(&relay.changed, &relay.lock, INT64_MAX);
+        coney_kept *kept = relay.kept[i];
+        lock_release(&relay.lock);
+        coney_kept_settle(&kept, i % 2 == 0 ? CONEY_ACK : CONEY_REJECT);
+    }
+    return NULL;
+}
+
+static void another_thread_settles_while_the_handler_goes_on(void **state)
+{
+    (void)state;
+    memset(&relay, 0, sizeof relay);
+    stage_start_real(&t, &(coney_subscription){.handler = hand_on_handler});
+    pthread_t thread;
+    assert_int_equal(thread_start(&thread, "settles", settle_all, NULL), CONEY_OK);
+    static struct fake_message m[MANY];
+    memset(m, 0, sizeof m);
+    for (size_t i = 0; i < MANY; i++) {
+        m[i].body = CONEY_STR("a");
+        assert_int_equal(stage_deliver(&t, &m[i]), CONEY_KEPT);
+    }
+    pthread_join(thread, NULL);
+    for (size_t i = 0; i < MANY; i++)
+        assert_int_equal(fake_await_settled(&t.fake, &m[i]), i % 2 == 0 ? CONEY_ACK : CONEY_REJECT);
+    assert_int_equal(coney_app_stop(t.app, NULL), CONEY_OK);
+    assert_int_equal(t.fake.feeds[0].kept, 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(an_outcome_that_is_there_when_the_handler_returns_costs_nothing),
+        TEST(the_ack_waits_for_the_last_outcome),
+        TEST(several_outcomes_in_any_order_settle_once_and_a_failure_counts),
+        TEST(every_policy_of_a_lost_publish_is_followed),
+        TEST(a_settlement_that_is_no_ack_waits_too_and_a_lost_publish_is_only_logged),
+        TEST(without_memory_the_lane_waits_for_the_outcome),
+        TEST(a_kept_delivery_is_settled_by_whoever_has_it),
+        TEST(a_delivery_is_kept_once_and_what_its_handler_returns_is_passed_over),
+        TEST(what_is_kept_may_be_settled_before_its_handler_returns),
+        TEST(a_keep_that_fails_leaves_the_delivery_to_its_handler),
+        TEST(a_policy_of_a_kept_delivery_is_asked_with_coney_failed),
+        TEST(what_is_published_through_a_kept_delivery_holds_its_ack),
+        TEST(what_is_kept_beyond_the_stop_is_readable_and_settles_as_closed),
+        TEST(continuations_run_once_after_the_settlement_in_their_order),
+        TEST(a_continuation_hears_what_the_policies_made_of_it),
+        TEST(a_continuation_waits_for_outcomes),
+        TEST(without_memory_continuations_run_all_the_same),
+        TEST(another_thread_settles_while_the_handler_goes_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
