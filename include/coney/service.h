@@ -646,7 +646,7 @@ static inline coney_publisher *coney_publisher_new(coney_broker *broker, const c
 typedef struct coney_out {
     coney_publisher *publisher;
     coney_delivery
-        *delivery; /* its ack waits for what is published, and on_publish_failure says what a failure means; or NULL */
+        *delivery;      /* its ack waits for what is published, and on_publish_failure says what a failure means; or NULL */
     coney_batch *batch; /* the same for all elements of a batch; or NULL */
 } coney_out;
 CONEY_API coney_out coney_out_of(coney_delivery *delivery); /* its broker's own publisher */
@@ -664,7 +664,7 @@ static inline coney_out coney_out_by_publisher(coney_publisher *publisher)
 CONEY_API coney_out coney_out_of_batch(coney_batch *batch); /* no element is acked before all of it is confirmed */
 
 /* Encodes and queues one message; generated as T_publish() and T_publish_with(). CONEY_OK: it is on its way; anything else: nothing was queued: CONEY_EINVAL (no
- * destination, a value that has no form; the text is in the delivery's fault and in the log), CONEY_EAGAIN, CONEY_ETIMEDOUT, CONEY_ETOOBIG,
+ * destination, a value that has no form, a delivery that is settled; the text is in the delivery's fault and in the log), CONEY_EAGAIN, CONEY_ETIMEDOUT, CONEY_ETOOBIG,
  * CONEY_ECLOSED (the app does not run), CONEY_ENOMEM, CONEY_EUNSUPPORTED (an option that the transport cannot honour). */
 CONEY_API CONEY_MUST_CHECK coney_status coney_publish_sized(coney_out out, const coney_type *type, const void *value,
                                                             const coney_publish_options *options, size_t size);
@@ -678,8 +678,8 @@ static inline CONEY_MUST_CHECK coney_status coney_publish_raw(coney_out out, con
     return coney_publish_raw_sized(out, body, content_type, options, sizeof *options);
 }
 
-/* Answers a request: to its reply_to, with its correlation id; generated as T_reply(). Part of the delivery's settlement like any publish; that nobody waits any
- * more is no failure. CONEY_EINVAL: it has no reply_to. */
+/* Answers a request: to its reply_to (`to` of the options is passed over), with its correlation id unless the options have one; generated as T_reply(). Part of the
+ * delivery's settlement like any publish; that nobody waits any more is no failure. CONEY_EINVAL: it has no reply_to. */
 CONEY_API CONEY_MUST_CHECK coney_status coney_reply_sized(coney_delivery *delivery, const coney_type *type, const void *value,
                                                           const coney_publish_options *options, size_t size);
 
@@ -700,7 +700,8 @@ CONEY_API coney_status coney_reply_decode(coney_reply_message *reply, const cone
 CONEY_API void coney_reply_free(coney_reply_message **reply);
 
 /* Transactions by hand: any number, each for itself. All or nothing within one exchange of a queue broker (AMQP tx) or in memory. Blocks. CONEY_EUNSUPPORTED:
- * streams. A commit that fails leaves nothing open; CONEY_EUNKNOWN: it may have happened. */
+ * streams. A commit that fails leaves nothing open; CONEY_EUNKNOWN: it may have happened. One thread at a time for each. A stop aborts those that are
+ * open: then they answer CONEY_ECLOSED, and are still to be ended, before the app is freed. */
 typedef struct coney_transaction coney_transaction;
 CONEY_API coney_transaction *coney_transaction_begin(coney_publisher *publisher, coney_call *call);
 CONEY_API CONEY_MUST_CHECK coney_status coney_transaction_publish_sized(coney_transaction *transaction, const coney_type *type,
