@@ -11,6 +11,7 @@ set(CONEY_DEPS ${PROJECT_SOURCE_DIR}/build/deps/usr)
 foreach(list CODEC_LINKS CODEC_DEFINITIONS CODEC_PACKAGES CODEC_MODULES UNPACKED_PACKAGES UNPACKED)
     set(CONEY_${list})
 endforeach()
+set(CONEY_CODEC_LINKS m) # rounding
 foreach(format JSON CBOR MSGPACK)
     option(CONEY_${format} "Read and write ${format}" ON)
     if(NOT CONEY_${format})
