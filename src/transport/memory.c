@@ -1,6 +1,6 @@
 /* memory.c: the broker in memory as a transport, and as what stands in for a server: see memory.h and memory_bus.h. */
 #include "base/text.h"
-#include "core/options.h"
+#include "service/app.h"
 #include "transport/memory_bus.h"
 
 #include <stdlib.h>
@@ -150,10 +150,11 @@ coney_broker *coney_app_memory_sized(coney_app *app, const coney_memory_options 
     struct bus *bus = calloc(1, sizeof *bus);
     if (bus != NULL) {
         bus_init(bus, FACE_MEMORY, &faces[FACE_MEMORY]);
-        if (options != NULL)
-            bus->options_status = options_copy(&bus->options, sizeof bus->options, options, size, NULL);
-        if (bus->options_status == CONEY_OK)
-            bus->options_status = reserved_check(bus->options.reserved, sizeof bus->options.reserved);
+        if (!app_take_options(&bus->options, sizeof bus->options, options, size))
+            bus->options_status = CONEY_EUNSUPPORTED;
+        for (size_t i = 0; i < sizeof bus->options.reserved; i++)
+            if (bus->options.reserved[i] != 0)
+                bus->options_status = CONEY_EINVAL;
     }
     coney_broker *broker = broker_new(app, &faces[FACE_MEMORY], bus);
     if (broker != NULL)
