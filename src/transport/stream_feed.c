@@ -270,9 +270,11 @@ static coney_status replace_consumer(struct tstream_feed *feed, coney_stream_con
                      : app_refuse(call, CONEY_ETIMEDOUT, "stream '%s' moves when its handler has returned", feed->stream);
 }
 
-coney_status tstream_seek(struct feed *head, const coney_position *position, coney_call *call)
+coney_status tstream_seek(struct feed *head, const coney_position *position, coney_call *wanted)
 {
     struct tstream_feed *feed = tstream_feed_of(head);
+    coney_call own = {.text = ""};
+    coney_call *call = wanted != NULL ? wanted : &own;
     int64_t until = tstream_until(call);
     bool has_offset = position->at == CONEY_STREAM_OFFSET;
     coney_status status = has_offset ? check_offset(feed, position->offset, call) : CONEY_OK;
