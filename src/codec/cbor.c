@@ -399,8 +399,8 @@ static void begin(struct walk *w, coney_bytes body, coney_arena *arena, coney_fa
     w->source = (struct source){.at = start, .end = start + body.len, .start = start};
 }
 
-coney_status cbor_read(const coney_codec *codec, coney_bytes body, const coney_type *type, void *out, coney_arena *arena,
-                       coney_fault *fault)
+coney_status codec_cbor_decode(const coney_codec *codec, coney_bytes body, const coney_type *type, void *out,
+                               coney_arena *arena, coney_fault *fault)
 {
     (void)codec;
     struct walk w;
@@ -410,14 +410,15 @@ coney_status cbor_read(const coney_codec *codec, coney_bytes body, const coney_t
     return w.bind.status;
 }
 
-bool cbor_is_item(coney_bytes bytes, coney_arena *arena, uint32_t depth)
+bool codec_cbor_is_item(coney_bytes bytes, coney_arena *arena, uint32_t depth)
 {
     struct walk w;
     begin(&w, bytes, arena, NULL);
     return pass_item(&w, depth) && w.source.at == w.source.end;
 }
 
-static const coney_codec cbor = {.name = "cbor", .content_type = "application/cbor", .decode = cbor_read, .encode = cbor_write};
+static const coney_codec cbor = {
+    .name = "cbor", .content_type = "application/cbor", .decode = codec_cbor_decode, .encode = codec_cbor_encode};
 
 #else
 

@@ -1,4 +1,4 @@
-/* cbor_write.c: writing CBOR with libcbor's encoders: definite lengths, each head as short as it can be. */
+/* codec_cbor_encode.c: writing CBOR with libcbor's encoders: definite lengths, each head as short as it can be. */
 #include "codec/cbor.h"
 
 #ifdef CONEY_HAVE_CBOR
@@ -97,7 +97,7 @@ static bool put_time(struct bind *b, coney_sink *sink, int64_t ms)
 
 static bool put_raw(struct bind *b, coney_sink *sink, coney_bytes raw)
 {
-    if (!cbor_is_item(raw, b->arena, b->depth))
+    if (!codec_cbor_is_item(raw, b->arena, b->depth))
         return bind_fail(b, "raw, but not one item of CBOR");
     sink_bytes(sink, raw.data, raw.len);
     return true;
@@ -143,8 +143,8 @@ enum { MAPS_ARE_COUNTED = 1 };
 
 #include "codec/emit.h"
 
-coney_status cbor_write(const coney_codec *codec, const coney_type *type, const void *value, coney_sink *sink,
-                        coney_arena *arena, coney_fault *fault)
+coney_status codec_cbor_encode(const coney_codec *codec, const coney_type *type, const void *value, coney_sink *sink,
+                               coney_arena *arena, coney_fault *fault)
 {
     (void)codec;
     return emit_body(type, value, sink, arena, fault);

@@ -313,7 +313,7 @@ static bool source_raw(struct walk *w, coney_bytes *raw, bool *null)
 
 /* ---------------------------------------------------------------------------------------------------------------- */
 
-/* What is not plain. */
+/* Decodes the copy of a body. */
 static coney_status decode_tree(struct walk *w, coney_bytes body, char *copy, const coney_type *type, void *out)
 {
     const char *flaw;
@@ -330,8 +330,21 @@ static coney_status decode_tree(struct walk *w, coney_bytes body, char *copy, co
     return walk_body(w, type, out) ? CONEY_OK : w->bind.status;
 }
 
-coney_status json_decode(const coney_codec *codec, coney_bytes body, const coney_type *type, void *out, coney_arena *arena,
-                         coney_fault *fault)
+coney_status codec_json_decode_tree(const coney_codec *codec, coney_bytes body, const coney_type *type, void *out,
+                                    coney_arena *arena, coney_fault *fault)
+{
+    (void)codec;
+    struct walk w;
+    bind_begin(&w.bind, arena, fault, CONEY_ECORRUPT, true);
+    char *copy = copy_of(arena, body);
+    if (copy != NULL)
+        return decode_tree(&w, body, copy, type, out);
+    bind_no_memory(&w.bind);
+    return w.bind.status;
+}
+
+coney_status codec_json_decode(const coney_codec *codec, coney_bytes body, const coney_type *type, void *out, coney_arena *arena,
+                               coney_fault *fault)
 {
     (void)codec;
     struct walk w;
@@ -341,16 +354,17 @@ coney_status json_decode(const coney_codec *codec, coney_bytes body, const coney
         bind_no_memory(&w.bind);
         return w.bind.status;
     }
-    if (__builtin_expect(json_quick(&w.bind, copy, body.len, type, out), 1))
+    if (__builtin_expect(codec_json_quick(&w.bind, copy, body.len, type, out), 1))
         return w.bind.status;
     memset(out, 0, type->size);
     if (body.len > 0)
         memcpy(copy, body.data, body.len);
+    memset(copy + body.len, 0, PADDING);
     bind_begin(&w.bind, arena, fault, CONEY_ECORRUPT, true);
     return decode_tree(&w, body, copy, type, out);
 }
 
-const char *json_flaw(coney_bytes body, coney_arena *arena, uint32_t depth, size_t *at)
+const char *codec_json_flaw(coney_bytes body, coney_arena *arena, uint32_t depth, size_t *at)
 {
     const char *flaw;
     char *copy = copy_of(arena, body);
@@ -364,7 +378,7 @@ const char *json_flaw(coney_bytes body, coney_arena *arena, uint32_t depth, size
 }
 
 static const coney_codec json = {
-    .name = "json", .content_type = "application/json", .decode = json_decode, .encode = json_encode};
+    .name = "json", .content_type = "application/json", .decode = codec_json_decode, .encode = codec_json_encode};
 
 #else
 

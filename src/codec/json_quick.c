@@ -68,6 +68,8 @@ static inline char *read_signed(char *at, uint64_t most, int64_t *out)
     uint64_t digits;
     bool negative = *at == '-';
     at = read_unsigned(at + negative, most + negative, &digits);
+    if (at == NULL || (negative && digits == 0))
+        return NULL;
     *out = negative ? -(int64_t)digits : (int64_t)digits;
     return at;
 }
@@ -261,7 +263,7 @@ static inline char *read_fields(struct reading *r, char *at)
     return *at == '}' ? skip_space(at + 1) : NULL;
 }
 
-bool json_quick(struct bind *b, char *copy, size_t len, const coney_type *type, uint8_t *out)
+bool codec_json_quick(struct bind *b, char *copy, size_t len, const coney_type *type, uint8_t *out)
 {
     struct reading r;
     r.b = b;

@@ -10,6 +10,6 @@ enum { JSON_QUICK_PADDING = 16 }; /* bytes behind the copy that may be read */
 /* Fills `out` from `copy`, `len` bytes of the body in the arena and JSON_QUICK_PADDING zeros; texts are left there. False: there is
  * more in it than this can read, or something is wrong with it; `copy`, the binding and `out` are spoilt, and the whole is to be
  * read in the other way. True: it was JSON, and b->status says whether it was a `type`. */
-bool json_quick(struct bind *b, char *copy, size_t len, const coney_type *type, uint8_t *out);
+bool codec_json_quick(struct bind *b, char *copy, size_t len, const coney_type *type, uint8_t *out);
 
 #endif

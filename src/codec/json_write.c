@@ -253,7 +253,7 @@ static bool put_time(struct bind *b, coney_sink *sink, int64_t ms)
 static bool put_raw(struct bind *b, coney_sink *sink, coney_bytes raw)
 {
     size_t at = 0;
-    const char *flaw = json_flaw(raw, b->arena, b->depth, &at);
+    const char *flaw = codec_json_flaw(raw, b->arena, b->depth, &at);
     if (flaw != NULL)
         return bind_fail(b, "raw, but not JSON: %s at byte %zu", flaw, at);
     sink_bytes(sink, raw.data, raw.len);
@@ -305,8 +305,8 @@ enum { MAPS_ARE_COUNTED = 0 };
 
 #include "codec/emit.h"
 
-coney_status json_encode(const coney_codec *codec, const coney_type *type, const void *value, coney_sink *sink,
-                         coney_arena *arena, coney_fault *fault)
+coney_status codec_json_encode(const coney_codec *codec, const coney_type *type, const void *value, coney_sink *sink,
+                               coney_arena *arena, coney_fault *fault)
 {
     (void)codec;
     return emit_body(type, value, sink, arena, fault);

@@ -51,6 +51,12 @@ static inline int on_real(struct item **user, double number)
     return 0;
 }
 
+static inline int on_null(struct item **user)
+{
+    (*user)->type = ITEM_NULL;
+    return 0;
+}
+
 static inline int on_bool(struct item **user, bool boolean)
 {
     (*user)->type = ITEM_BOOL;
@@ -91,26 +97,26 @@ static int on_extension(struct item **user, const char *data, unsigned len)
     return 0;
 }
 
-#define token_on_uint8(user, number, object) on_unsigned(user, number)
-#define token_on_uint16(user, number, object) on_unsigned(user, number)
-#define token_on_uint32(user, number, object) on_unsigned(user, number)
-#define token_on_uint64(user, number, object) on_unsigned(user, number)
-#define token_on_int8(user, number, object) on_signed(user, number)
-#define token_on_int16(user, number, object) on_signed(user, number)
-#define token_on_int32(user, number, object) on_signed(user, number)
-#define token_on_int64(user, number, object) on_signed(user, number)
-#define token_on_float(user, number, object) on_real(user, (double)(number))
-#define token_on_double(user, number, object) on_real(user, number)
-#define token_on_nil(user, object) ((*(user))->type = ITEM_NULL, 0)
-#define token_on_true(user, object) on_bool(user, true)
-#define token_on_false(user, object) on_bool(user, false)
-#define token_on_array(user, count, object) on_container(user, ITEM_LIST, count)
+#define token_on_uint8(user, number, object) (*(object) = on_unsigned(user, number))
+#define token_on_uint16(user, number, object) (*(object) = on_unsigned(user, number))
+#define token_on_uint32(user, number, object) (*(object) = on_unsigned(user, number))
+#define token_on_uint64(user, number, object) (*(object) = on_unsigned(user, number))
+#define token_on_int8(user, number, object) (*(object) = on_signed(user, number))
+#define token_on_int16(user, number, object) (*(object) = on_signed(user, number))
+#define token_on_int32(user, number, object) (*(object) = on_signed(user, number))
+#define token_on_int64(user, number, object) (*(object) = on_signed(user, number))
+#define token_on_float(user, number, object) (*(object) = on_real(user, (double)(number)))
+#define token_on_double(user, number, object) (*(object) = on_real(user, number))
+#define token_on_nil(user, object) (*(object) = on_null(user))
+#define token_on_true(user, object) (*(object) = on_bool(user, true))
+#define token_on_false(user, object) (*(object) = on_bool(user, false))
+#define token_on_array(user, count, object) (*(object) = on_container(user, ITEM_LIST, count))
 #define token_on_array_item(user, list, object) ((void)(list), BROKEN)
-#define token_on_map(user, count, object) on_container(user, ITEM_MAP, count)
+#define token_on_map(user, count, object) (*(object) = on_container(user, ITEM_MAP, count))
 #define token_on_map_item(user, map, key, object) ((void)(map), BROKEN)
-#define token_on_str(user, base, data, len, object) on_bytes(user, ITEM_TEXT, data, len)
-#define token_on_bin(user, base, data, len, object) on_bytes(user, ITEM_BINARY, data, len)
-#define token_on_ext(user, base, data, len, object) on_extension(user, data, len)
+#define token_on_str(user, base, data, len, object) (*(object) = on_bytes(user, ITEM_TEXT, data, len))
+#define token_on_bin(user, base, data, len, object) (*(object) = on_bytes(user, ITEM_BINARY, data, len))
+#define token_on_ext(user, base, data, len, object) (*(object) = on_extension(user, data, len))
 
 #define MSGPACK_EMBED_STACK_SIZE 1
 #include <msgpack/unpack_define.h>
@@ -218,8 +224,8 @@ static void begin(struct walk *w, coney_bytes body, coney_arena *arena, coney_fa
     w->source = (struct source){.at = start, .end = start + body.len, .start = start};
 }
 
-coney_status messagepack_read(const coney_codec *codec, coney_bytes body, const coney_type *type, void *out, coney_arena *arena,
-                              coney_fault *fault)
+coney_status codec_msgpack_decode(const coney_codec *codec, coney_bytes body, const coney_type *type, void *out,
+                                  coney_arena *arena, coney_fault *fault)
 {
     (void)codec;
     struct walk w;
@@ -229,7 +235,7 @@ coney_status messagepack_read(const coney_codec *codec, coney_bytes body, const 
     return w.bind.status;
 }
 
-bool messagepack_is_item(coney_bytes bytes, coney_arena *arena, uint32_t depth)
+bool codec_msgpack_is_item(coney_bytes bytes, coney_arena *arena, uint32_t depth)
 {
     struct walk w;
     begin(&w, bytes, arena, NULL);
@@ -237,7 +243,7 @@ bool messagepack_is_item(coney_bytes bytes, coney_arena *arena, uint32_t depth)
 }
 
 static const coney_codec msgpack = {
-    .name = "msgpack", .content_type = "application/msgpack", .decode = messagepack_read, .encode = messagepack_write};
+    .name = "msgpack", .content_type = "application/msgpack", .decode = codec_msgpack_decode, .encode = codec_msgpack_encode};
 
 #else
 

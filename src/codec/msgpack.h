@@ -5,12 +5,12 @@
 #include <coney/codec.h>
 
 /* The functions of coney_codec. */
-coney_status messagepack_read(const coney_codec *codec, coney_bytes body, const coney_type *type, void *out, coney_arena *arena,
-                              coney_fault *fault);
-coney_status messagepack_write(const coney_codec *codec, const coney_type *type, const void *value, coney_sink *sink,
-                               coney_arena *arena, coney_fault *fault);
+coney_status codec_msgpack_decode(const coney_codec *codec, coney_bytes body, const coney_type *type, void *out,
+                                  coney_arena *arena, coney_fault *fault);
+coney_status codec_msgpack_encode(const coney_codec *codec, const coney_type *type, const void *value, coney_sink *sink,
+                                  coney_arena *arena, coney_fault *fault);
 
 /* Whether the bytes are one item with nothing behind it that may stand in `depth` others. The arena is for scratch. */
-bool messagepack_is_item(coney_bytes bytes, coney_arena *arena, uint32_t depth);
+bool codec_msgpack_is_item(coney_bytes bytes, coney_arena *arena, uint32_t depth);
 
 #endif

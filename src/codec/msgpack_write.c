@@ -90,7 +90,7 @@ static bool put_time(struct bind *b, coney_sink *sink, int64_t ms)
 
 static bool put_raw(struct bind *b, coney_sink *sink, coney_bytes raw)
 {
-    if (!messagepack_is_item(raw, b->arena, b->depth))
+    if (!codec_msgpack_is_item(raw, b->arena, b->depth))
         return bind_fail(b, "raw, but not one item of MessagePack");
     sink_bytes(sink, raw.data, raw.len);
     return true;
@@ -138,8 +138,8 @@ enum { MAPS_ARE_COUNTED = 1 };
 
 #include "codec/emit.h"
 
-coney_status messagepack_write(const coney_codec *codec, const coney_type *type, const void *value, coney_sink *sink,
-                               coney_arena *arena, coney_fault *fault)
+coney_status codec_msgpack_encode(const coney_codec *codec, const coney_type *type, const void *value, coney_sink *sink,
+                                  coney_arena *arena, coney_fault *fault)
 {
     (void)codec;
     return emit_body(type, value, sink, arena, fault);

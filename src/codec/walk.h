@@ -149,6 +149,7 @@ static bool walk_field(struct walk *w, struct fields *fields, coney_bytes key, s
 {
     const coney_type *type = fields->type;
     uint32_t index = fields_find(fields, key);
+    step->at = NULL;
     if (index == type->member_count)
         return (type->flags & CONEY_TYPE_STRICT) == 0 ? source_pass(w) : bind_unknown(&w->bind, type, step, key);
     const coney_member *member = &type->members[index];
@@ -168,6 +169,7 @@ static bool walk_unordered(struct walk *w, const coney_type *type, struct item *
     for (;;) {
         if (!strict)
             source_pass_foreign(w, map, fields.lengths);
+        step->at = NULL;
         if (!source_more(w, map))
             break;
         if (!source_key(w, &key) || !walk_field(w, &fields, key, step, out))
@@ -184,6 +186,7 @@ static bool walk_fields(struct walk *w, const coney_type *type, struct item *map
     const coney_member *end = member + type->member_count;
     for (; source_more(w, &level); member++) {
         coney_bytes key;
+        step->at = NULL;
         if (!source_key(w, &key))
             return false;
         if (__builtin_expect(member == end || !field_is(member, key), 0)) {
