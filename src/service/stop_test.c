@@ -1,0 +1,560 @@
+/* stop_test.c: the drain, stops from everywhere, and who is told of them. */
+#define _GNU_SOURCE
+#include "service/dispatch.h"
+#include "service/service_fixture.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A gate that handlers wait at, and a count of those who do. */
+static struct {
+    struct lock lock;
+    struct cond changed;
+    int inside;
+    bool is_open;
+} gate;
+
+static void gate_close(void)
+{
+    gate.inside = 0;
+    gate.is_open = false;
+}
+
+static void gate_open(void)
+{
+    lock_acquire(&gate.lock);
+    gate.is_open = true;
+    cond_wake_all(&gate.changed);
+    lock_release(&gate.lock);
+}
+
+static void gate_await_inside(int count)
+{
+    int64_t deadline = time_after(time_now(), FAKE_PATIENCE);
+    lock_acquire(&gate.lock);
+    while (gate.inside < count)
+        if (!cond_wait(&gate.changed, &gate.lock, deadline))
+            fail_msg("%d of %d handlers are inside", gate.inside, count);
+    lock_release(&gate.lock);
+}
+
+static coney_settle wait_at_the_gate(coney_delivery *d, coney_bytes body)
+{
+    (void)d;
+    (void)body;
+    int64_t deadline = time_after(time_now(), FAKE_PATIENCE);
+    lock_acquire(&gate.lock);
+    gate.inside++;
+    cond_wake_all(&gate.changed);
+    while (!gate.is_open && cond_wait(&gate.changed, &gate.lock, deadline))
+        ;
+    lock_release(&gate.lock);
+    return CONEY_ACK;
+}
+CONEY_RAW_HANDLER(wait_at_the_gate);
+
+static coney_status stop_status;
+static char stop_text[512];
+
+static coney_settle stop_from_the_handler(coney_delivery *d, coney_bytes body)
+{
+    (void)body;
+    coney_call call = {0};
+    stop_status = coney_app_stop(coney_delivery_app(d), &call);
+    text_print(stop_text, sizeof stop_text, "%s", call.text);
+    coney_app *app = coney_delivery_app(d);
+    coney_app_free(&app);
+    assert_non_null(app); /* nothing was freed */
+    return CONEY_ACK;
+}
+CONEY_RAW_HANDLER(stop_from_the_handler);
+
+static void stop_from_a_continuation(void *ctx, coney_settle how)
+{
+    assert_int_equal(how, CONEY_ACK);
+    stop_status = coney_app_stop(ctx, NULL);
+    gate_open();
+}
+
+static coney_settle continue_with_a_stop(coney_delivery *d, coney_bytes body)
+{
+    (void)body;
+    coney_after(d, stop_from_a_continuation, coney_delivery_app(d));
+    return CONEY_ACK;
+}
+CONEY_RAW_HANDLER(continue_with_a_stop);
+
+static coney_settle ask_to_stop(coney_delivery *d, coney_bytes body)
+{
+    (void)body;
+    coney_app_ask_to_stop(coney_delivery_app(d));
+    return CONEY_ACK;
+}
+CONEY_RAW_HANDLER(ask_to_stop);
+
+static coney_settle run_out(coney_delivery *d, coney_bytes body)
+{
+    (void)body;
+    return coney_failed(d, "the disk is full");
+}
+CONEY_RAW_HANDLER(run_out);
+
+static coney_kept *kept;
+
+static coney_settle keep(coney_delivery *d, coney_bytes body)
+{
+    (void)body;
+    kept = coney_delivery_keep(d);
+    return CONEY_KEPT;
+}
+CONEY_RAW_HANDLER(keep);
+
+/* An app with one subscription, "orders". */
+struct scene {
+    struct fake fake;
+    coney_app *app;
+};
+
+static void begin(struct scene *scene, const coney_app_options *options, const coney_subscription *subscription)
+{
+    memset(scene, 0, sizeof *scene);
+    gate_close();
+    stop_status = CONEY_OK;
+    scene->app = coney_app_new("orders", "1.0.0");
+    if (options != NULL)
+        coney_app_configure(scene->app, options);
+    coney_subscription orders = *subscription;
+    coney_source source = CONEY_QUEUE("orders");
+    orders.source = source;
+    coney_subscribe(fake_broker(scene->app, &scene->fake), &orders);
+    coney_call call = {0};
+    if (coney_app_start(scene->app, &call) != CONEY_OK)
+        fail_msg("%s", call.text);
+}
+
+static void end(struct scene *scene)
+{
+    coney_app_free(&scene->app);
+    assert_true(scene->fake.is_freed);
+}
+
+struct courier {
+    struct scene *scene;
+    struct fake_message m;
+    coney_settle how;
+    pthread_t thread;
+};
+
+static void *bring(void *arg)
+{
+    struct courier *courier = arg;
+    courier->how = fake_deliver(&courier->scene->fake, "orders", &courier->m);
+    return NULL;
+}
+
+/* On a thread of its own, as clients deliver. */
+static void send_courier(struct courier *courier, struct scene *scene)
+{
+    *courier = (struct courier){.scene = scene, .m = {.body = CONEY_STR("x")}};
+    assert_int_equal(pthread_create(&courier->thread, NULL, bring, courier), 0);
+}
+
+struct stopper {
+    coney_app *app;
+    coney_call call;
+    coney_status status;
+    _Atomic bool is_done;
+    pthread_t thread;
+};
+
+static void *stop_it(void *arg)
+{
+    struct stopper *stopper = arg;
+    stopper->status = coney_app_stop(stopper->app, &stopper->call);
+    atomic_store(&stopper->is_done, true);
+    return NULL;
+}
+
+static void send_stopper(struct stopper *stopper, coney_app *app)
+{
+    *stopper = (struct stopper){.app = app};
+    assert_int_equal(pthread_create(&stopper->thread, NULL, stop_it, stopper), 0);
+}
+
+static void await_phase(coney_app *app, coney_app_phase phase)
+{
+    coney_app_health health = {0};
+    int64_t deadline = time_after(time_now(), FAKE_PATIENCE);
+    for (coney_app_get_health(app, &health); health.phase != phase; coney_app_get_health(app, &health)) {
+        if (time_now() > deadline)
+            fail_msg("the app is in phase %d, expected %d", (int)health.phase, (int)phase);
+        usleep(1000);
+    }
+}
+
+/* Until no handler starts any more. */
+static void await_halted(struct scene *scene)
+{
+    const struct subscription *s = app_subscription(scene->app, "orders");
+    int64_t deadline = time_after(time_now(), FAKE_PATIENCE);
+    while (!dispatch_is_halted(s->dispatch)) {
+        if (time_now() > deadline)
+            fail_msg("handlers still start");
+        usleep(1000);
+    }
+}
+
+/* The drain --------------------------------------------------------------------------------------------------------------- */
+
+static void a_stop_waits_for_the_handler_that_runs_and_starts_no_other(void **state)
+{
+    (void)state;
+    struct scene scene;
+    begin(&scene, NULL, &(coney_subscription){.handler = wait_at_the_gate_handler});
+    struct courier running;
+    send_courier(&running, &scene);
+    gate_await_inside(1);
+    struct stopper stopper;
+    send_stopper(&stopper, scene.app);
+    await_halted(&scene);
+    struct courier late; /* comes while it drains: it is kept, and the broker gets it back */
+    send_courier(&late, &scene);
+    pthread_join(late.thread, NULL);
+    assert_int_equal(late.how, CONEY_KEPT);
+    assert_false(atomic_load(&stopper.is_done));
+    gate_open();
+    pthread_join(running.thread, NULL);
+    pthread_join(stopper.thread, NULL);
+    assert_int_equal(running.how, CONEY_ACK);
+    assert_int_equal(stopper.status, CONEY_OK);
+    assert_int_equal(stopper.call.value, 0);
+    assert_int_equal(gate.inside, 1);
+    assert_int_equal(late.m.settles, 0);
+    end(&scene);
+}
+
+enum { LANES = 10, PREFETCHED = 100 };
+
+static void N06_of_a_hundred_prefetched_the_ten_that_run_are_acked_and_ninety_go_back(void **state)
+{
+    (void)state;
+    struct scene scene;
+    begin(&scene, NULL, &(coney_subscription){.handler = wait_at_the_gate_handler, .lanes = LANES, .lane_queue = PREFETCHED});
+    static struct fake_message messages[PREFETCHED];
+    memset(messages, 0, sizeof messages);
+    for (int i = 0; i < PREFETCHED; i++) {
+        messages[i].body = CONEY_STR("x");
+        assert_int_equal(fake_deliver(&scene.fake, "orders", &messages[i]), CONEY_KEPT);
+    }
+    gate_await_inside(LANES);
+    struct stopper stopper;
+    send_stopper(&stopper, scene.app);
+    await_halted(&scene);
+    int64_t released = time_now();
+    gate_open();
+    pthread_join(stopper.thread, NULL);
+    assert_int_equal(stopper.status, CONEY_OK);
+    assert_true(time_now() - released < CONEY_SECOND);
+    int acked = 0, back = 0;
+    for (int i = 0; i < PREFETCHED; i++) {
+        assert_true(messages[i].settles <= 1);
+        acked += messages[i].settles == 1 && messages[i].how == CONEY_ACK;
+        back += messages[i].settles == 0;
+    }
+    assert_int_equal(acked, LANES);
+    assert_int_equal(back, PREFETCHED - LANES);
+    assert_int_equal(gate.inside, LANES);
+    end(&scene);
+}
+
+static void a_drain_ends_when_its_time_is_over_and_says_how_many_were_left(void **state)
+{
+    (void)state;
+    struct scene scene;
+    begin(&scene, &(coney_app_options){.drain_timeout = 30 * CONEY_MILLISECOND},
+          &(coney_subscription){.handler = keep_handler});
+    struct fake_message m = {.body = CONEY_STR("x")};
+    assert_int_equal(fake_deliver(&scene.fake, "orders", &m), CONEY_KEPT);
+    coney_call call = {0};
+    int64_t begun = time_now();
+    assert_int_equal(coney_app_stop(scene.app, &call), CONEY_ETIMEDOUT);
+    assert_true(time_now() - begun >= 30 * CONEY_MILLISECOND);
+    assert_int_equal(call.value, 1);
+    assert_non_null(strstr(call.text, "1 deliveries were not settled"));
+    assert_int_equal(coney_kept_settle(&kept, CONEY_ACK), CONEY_ECLOSED);
+    assert_int_equal(m.settles, 0);
+    assert_int_equal(coney_app_start(scene.app, NULL), CONEY_OK); /* and it counts for no later drain */
+    assert_int_equal(coney_app_stop(scene.app, NULL), CONEY_OK);
+    end(&scene);
+}
+
+struct settler {
+    coney_kept *kept;
+    pthread_t thread;
+};
+
+static void *settle_soon(void *arg)
+{
+    struct settler *settler = arg;
+    usleep(20000);
+    coney_kept_settle(&settler->kept, CONEY_ACK);
+    return NULL;
+}
+
+static void a_stop_waits_for_kept_deliveries_to_be_settled(void **state)
+{
+    (void)state;
+    struct scene scene;
+    begin(&scene, NULL, &(coney_subscription){.handler = keep_handler});
+    struct fake_message m = {.body = CONEY_STR("x")};
+    assert_int_equal(fake_deliver(&scene.fake, "orders", &m), CONEY_KEPT);
+    struct settler settler = {.kept = kept};
+    assert_int_equal(pthread_create(&settler.thread, NULL, settle_soon, &settler), 0);
+    assert_int_equal(coney_app_stop(scene.app, NULL), CONEY_OK);
+    assert_int_equal(m.settles, 1);
+    assert_int_equal(m.how, CONEY_ACK);
+    end(&scene);
+    pthread_join(settler.thread, NULL);
+}
+
+static void a_handler_that_outlives_the_stop_holds_up_the_next_start_and_the_free(void **state)
+{
+    (void)state;
+    struct scene scene;
+    begin(&scene, &(coney_app_options){.drain_timeout = 10 * CONEY_MILLISECOND},
+          &(coney_subscription){.handler = wait_at_the_gate_handler, .lanes = 2});
+    struct fake_message m = {.body = CONEY_STR("x")};
+    assert_int_equal(fake_deliver(&scene.fake, "orders", &m), CONEY_KEPT);
+    gate_await_inside(1);
+    coney_call call = {0};
+    assert_int_equal(coney_app_stop(scene.app, &call), CONEY_ETIMEDOUT);
+    assert_int_equal(call.value, 1);
+    assert_int_equal(coney_app_start(scene.app, &call), CONEY_EINVAL);
+    assert_non_null(strstr(call.text, "still runs"));
+    gate_open();
+    end(&scene);
+}
+
+/* Who stops --------------------------------------------------------------------------------------------------------------- */
+
+static void a_stop_or_free_from_a_handler_is_refused(void **state)
+{
+    (void)state;
+    for (int lanes = 1; lanes <= 2; lanes++) {
+        struct scene scene;
+        begin(&scene, NULL, &(coney_subscription){.handler = stop_from_the_handler_handler, .lanes = lanes});
+        struct fake_message m = {.body = CONEY_STR("x")};
+        fake_deliver(&scene.fake, "orders", &m);
+        assert_int_equal(fake_await_settled(&scene.fake, &m), CONEY_ACK);
+        assert_int_equal(stop_status, CONEY_EDEADLK);
+        assert_non_null(strstr(stop_text, "coney_app_ask_to_stop"));
+        assert_int_equal(coney_app_stop(scene.app, NULL), CONEY_OK);
+        end(&scene);
+    }
+}
+
+static void a_stop_from_a_continuation_is_refused(void **state)
+{
+    (void)state;
+    struct scene scene;
+    begin(&scene, NULL, &(coney_subscription){.handler = continue_with_a_stop_handler});
+    struct fake_message m = {.body = CONEY_STR("x")};
+    fake_deliver(&scene.fake, "orders", &m);
+    assert_int_equal(coney_app_stop(scene.app, NULL), CONEY_OK); /* which waits for the continuation */
+    assert_int_equal(stop_status, CONEY_EDEADLK);
+    end(&scene);
+}
+
+static coney_status stop_from_a_hook(coney_app *app, void *ctx, coney_call *call)
+{
+    (void)call;
+    *(coney_status *)ctx = coney_app_stop(app, NULL);
+    return CONEY_OK;
+}
+
+static void a_stop_from_a_hook_is_refused(void **state)
+{
+    (void)state;
+    coney_status statuses[4] = {0};
+    coney_app *app = coney_app_new("orders", "1.0.0");
+    for (int stage = 0; stage < 4; stage++)
+        coney_app_on(app, (coney_stage)stage, stop_from_a_hook, &statuses[stage]);
+    assert_int_equal(coney_app_start(app, NULL), CONEY_OK);
+    assert_int_equal(coney_app_stop(app, NULL), CONEY_OK);
+    for (int stage = 0; stage < 4; stage++)
+        assert_int_equal(statuses[stage], CONEY_EDEADLK);
+    coney_app_free(&app);
+}
+
+static void a_second_stop_waits_for_the_first(void **state)
+{
+    (void)state;
+    struct scene scene;
+    begin(&scene, NULL, &(coney_subscription){.handler = wait_at_the_gate_handler});
+    struct courier running;
+    send_courier(&running, &scene);
+    gate_await_inside(1);
+    struct stopper first, second;
+    send_stopper(&first, scene.app);
+    await_phase(scene.app, CONEY_APP_STOPPING);
+    coney_call call = {.deadline = 10 * CONEY_MILLISECOND};
+    assert_int_equal(coney_app_stop(scene.app, &call), CONEY_ETIMEDOUT);
+    send_stopper(&second, scene.app);
+    usleep(5000);
+    assert_false(atomic_load(&second.is_done));
+    gate_open();
+    pthread_join(first.thread, NULL);
+    pthread_join(second.thread, NULL);
+    pthread_join(running.thread, NULL);
+    assert_int_equal(first.status, CONEY_OK);
+    assert_int_equal(second.status, CONEY_OK);
+    assert_int_equal(coney_app_stop(scene.app, NULL), CONEY_OK); /* nothing is left to stop */
+    end(&scene);
+}
+
+/* Who waits --------------------------------------------------------------------------------------------------------------- */
+
+static coney_app *signalled;
+
+static void on_signal(int number)
+{
+    (void)number;
+    coney_app_ask_to_stop(signalled);
+}
+
+static void a_wait_ends_when_a_signal_handler_asks_for_it(void **state)
+{
+    (void)state;
+    struct scene scene;
+    begin(&scene, NULL, &(coney_subscription){.handler = ask_to_stop_handler});
+    signalled = scene.app;
+    struct sigaction action = {.sa_handler = on_signal};
+    struct sigaction before;
+    sigaction(SIGALRM, &action, &before);
+    ualarm(20000, 0);
+    coney_call call = {.deadline = FAKE_PATIENCE};
+    assert_int_equal(coney_app_wait(scene.app, &call), CONEY_OK);
+    sigaction(SIGALRM, &before, NULL);
+    assert_int_equal(coney_app_stop(scene.app, NULL), CONEY_OK);
+    end(&scene);
+}
+
+static void *wait_for_it(void *app)
+{
+    return (void *)(intptr_t)coney_app_wait(app, NULL);
+}
+
+static void every_wait_ends_when_a_handler_asks_for_a_stop(void **state)
+{
+    (void)state;
+    struct scene scene;
+    begin(&scene, NULL, &(coney_subscription){.handler = ask_to_stop_handler});
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, wait_for_it, scene.app), 0);
+    struct fake_message m = {.body = CONEY_STR("x")};
+    fake_deliver(&scene.fake, "orders", &m);
+    for (int i = 0; i < 4; i++) {
+        void *status = NULL;
+        pthread_join(threads[i], &status);
+        assert_int_equal((intptr_t)status, CONEY_OK);
+    }
+    coney_app_health health;
+    coney_app_get_health(scene.app, &health);
+    assert_int_equal(health.phase, CONEY_APP_RUNNING); /* asking stops nothing by itself */
+    assert_int_equal(coney_app_stop(scene.app, NULL), CONEY_OK);
+    end(&scene);
+}
+
+static void a_stop_that_was_asked_for_before_the_start_is_not_forgotten(void **state)
+{
+    (void)state;
+    coney_app *app = coney_app_new("orders", "1.0.0");
+    assert_int_equal(coney_app_wait(app, NULL), CONEY_EINVAL);
+    coney_app_ask_to_stop(app);
+    assert_int_equal(coney_app_start(app, NULL), CONEY_OK);
+    assert_int_equal(coney_app_wait(app, NULL), CONEY_OK);
+    assert_int_equal(coney_app_stop(app, NULL), CONEY_OK);
+    assert_int_equal(coney_app_start(app, NULL), CONEY_OK); /* a new start, nobody has asked */
+    coney_call call = {.deadline = CONEY_MILLISECOND};
+    assert_int_equal(coney_app_wait(app, &call), CONEY_ETIMEDOUT);
+    coney_app_ask_to_stop(NULL);
+    coney_app_free(&app);
+}
+
+static void a_wait_ends_when_somebody_else_stops_the_app(void **state)
+{
+    (void)state;
+    struct scene scene;
+    begin(&scene, NULL, &(coney_subscription){.handler = ask_to_stop_handler});
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_it, scene.app), 0);
+    assert_int_equal(coney_app_stop(scene.app, NULL), CONEY_OK);
+    void *status = NULL;
+    pthread_join(thread, &status);
+    assert_int_equal((intptr_t)status, CONEY_OK);
+    end(&scene);
+}
+
+static void a_policy_that_stops_ends_the_wait_with_a_failure_and_leaves_the_message_to_the_broker(void **state)
+{
+    (void)state;
+    struct scene scene;
+    begin(&scene, NULL, &(coney_subscription){.handler = run_out_handler, .on_failure = CONEY_POLICY_STOP});
+    struct fake_message m = {.body = CONEY_STR("x")};
+    fake_deliver(&scene.fake, "orders", &m);
+    coney_call call = {0};
+    assert_int_not_equal(coney_app_wait(scene.app, &call), CONEY_OK);
+    assert_non_null(strstr(call.text, "orders"));
+    coney_app_health health;
+    coney_app_get_health(scene.app, &health);
+    assert_int_equal(health.phase, CONEY_APP_FAILED);
+    assert_int_equal(coney_app_stop(scene.app, &call), CONEY_OK);
+    assert_int_equal(call.value, 0);
+    assert_int_equal(m.settles, 0);
+    end(&scene);
+}
+
+static void a_forked_child_may_only_free(void **state)
+{
+    (void)state;
+    struct scene scene;
+    begin(&scene, NULL, &(coney_subscription){.handler = ask_to_stop_handler});
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        bool refused = coney_app_start(scene.app, NULL) == CONEY_EFORKED && coney_app_wait(scene.app, NULL) == CONEY_EFORKED &&
+                       coney_app_stop(scene.app, NULL) == CONEY_EFORKED;
+        coney_app_free(&scene.app);
+        _exit(refused && scene.app == NULL ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(coney_app_stop(scene.app, NULL), CONEY_OK);
+    end(&scene);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_stop_waits_for_the_handler_that_runs_and_starts_no_other),
+        cmocka_unit_test(N06_of_a_hundred_prefetched_the_ten_that_run_are_acked_and_ninety_go_back),
+        cmocka_unit_test(a_drain_ends_when_its_time_is_over_and_says_how_many_were_left),
+        cmocka_unit_test(a_stop_waits_for_kept_deliveries_to_be_settled),
+        cmocka_unit_test(a_handler_that_outlives_the_stop_holds_up_the_next_start_and_the_free),
+        cmocka_unit_test(a_stop_or_free_from_a_handler_is_refused),
+        cmocka_unit_test(a_stop_from_a_continuation_is_refused),
+        cmocka_unit_test(a_stop_from_a_hook_is_refused),
+        cmocka_unit_test(a_second_stop_waits_for_the_first),
+        cmocka_unit_test(a_wait_ends_when_a_signal_handler_asks_for_it),
+        cmocka_unit_test(every_wait_ends_when_a_handler_asks_for_a_stop),
+        cmocka_unit_test(a_stop_that_was_asked_for_before_the_start_is_not_forgotten),
+        cmocka_unit_test(a_wait_ends_when_somebody_else_stops_the_app),
+        cmocka_unit_test(a_policy_that_stops_ends_the_wait_with_a_failure_and_leaves_the_message_to_the_broker),
+        cmocka_unit_test(a_forked_child_may_only_free),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
