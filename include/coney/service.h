@@ -665,7 +665,7 @@ CONEY_API coney_out coney_out_of_batch(coney_batch *batch); /* no element is ack
 
 /* Encodes and queues one message; generated as T_publish() and T_publish_with(). CONEY_OK: it is on its way; anything else: nothing was queued: CONEY_EINVAL (no
  * destination, a value that has no form, a delivery that is settled; the text is in the delivery's fault and in the log), CONEY_EAGAIN, CONEY_ETIMEDOUT, CONEY_ETOOBIG,
- * CONEY_ECLOSED (the app does not run), CONEY_ENOMEM, CONEY_EUNSUPPORTED (an option that the transport cannot honour). */
+ * CONEY_ECLOSED (the app does not run), CONEY_EFORKED, CONEY_ENOMEM, CONEY_EUNSUPPORTED (an option that the transport cannot honour). */
 CONEY_API CONEY_MUST_CHECK coney_status coney_publish_sized(coney_out out, const coney_type *type, const void *value,
                                                             const coney_publish_options *options, size_t size);
 

@@ -2,6 +2,7 @@
 #include "service/posting.h"
 
 #include "base/bytes.h"
+#include "base/fork.h"
 #include "base/text.h"
 #include "codec/type.h"
 #include "service/app.h"
@@ -115,6 +116,8 @@ static coney_status read_options(struct posting *g, const coney_publish_options 
 static coney_status enter(struct posting *g)
 {
     coney_publisher *p = g->publisher;
+    if (__builtin_expect(p->broker->app->born != fork_generation(), 0))
+        return app_refuse(g->call, CONEY_EFORKED, "publisher '%s': the app runs in the parent process", p->name);
     lock_acquire(&p->lock);
     g->outlet = p->outlet;
     if (g->outlet != NULL) {

@@ -38,7 +38,7 @@ struct posting {
     char to[POSTING_LONGEST_TO + 1];
 };
 
-/* Enters the publisher. CONEY_EINVAL: a NULL, a settled delivery, a reserved member; CONEY_ECLOSED: it is not open; CONEY_EUNSUPPORTED: unknown members; CONEY_ENOMEM.
+/* Enters the publisher. CONEY_EINVAL: a NULL, a settled delivery, a reserved member; CONEY_ECLOSED: it is not open; CONEY_EFORKED; CONEY_EUNSUPPORTED: unknown members; CONEY_ENOMEM.
  * Whatever is refused from here on, has its text in the log, in the delivery's fault and in the call. */
 coney_status posting_begin(struct posting *g, coney_out out, const coney_publish_options *options, size_t size,
                            coney_call *call);
@@ -65,6 +65,10 @@ void posting_free_scratches(coney_publisher *p);
 
 /* publish.c: the coney_outcome_fn of every outlet; `publisher` is its ctx. */
 void publish_outcome(void *publisher, const coney_outcome *outcome);
+
+/* publish.c: the testkit's: the outcome that the message is to have instead of going out, or CONEY_OK; and that it went out. */
+coney_status publish_probe_failure(const struct posting *g);
+void publish_probe_published(const struct posting *g, const struct outgoing *message);
 
 /* publish.c: through all middleware to the transport, or into the delivery's transaction. */
 coney_status publish_send(struct posting *g);

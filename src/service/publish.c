@@ -105,14 +105,13 @@ static void unexpect(const struct posting *g)
         delivery_unexpect(coney_batch_delivery(g->batch, i));
 }
 
-/* The testkit's: whether the message is to fail, and that it went out. */
-static coney_status probe_fail(const struct posting *g)
+coney_status publish_probe_failure(const struct posting *g)
 {
     const struct publish_probe *probe = g->publisher->broker->app->publish_probe;
     return probe != NULL && probe->fail != NULL ? probe->fail(probe->ctx, g->publisher->broker) : CONEY_OK;
 }
 
-static void probe_published(const struct posting *g, const struct outgoing *message)
+void publish_probe_published(const struct posting *g, const struct outgoing *message)
 {
     const struct publish_probe *probe = g->publisher->broker->app->publish_probe;
     if (__builtin_expect(probe != NULL, 0))
@@ -121,14 +120,14 @@ static void probe_published(const struct posting *g, const struct outgoing *mess
 
 static coney_status give_to_transport(struct posting *g, const struct outgoing *message, uint64_t ticket)
 {
-    coney_status failure = probe_fail(g);
+    coney_status failure = publish_probe_failure(g);
     if (__builtin_expect(failure != CONEY_OK, 0)) {
         publish_outcome(g->publisher, &(coney_outcome){.tag = ticket, .status = failure, .text = ""});
         return CONEY_OK;
     }
     coney_status status = g->transport->publish(g->outlet, message, ticket);
     if (status == CONEY_OK)
-        probe_published(g, message);
+        publish_probe_published(g, message);
     return status;
 }
 

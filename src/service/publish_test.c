@@ -2,6 +2,8 @@
 #include "service/publish_fixture.h"
 
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define PLACED(F) F(u64, id) F(string, region)
 CONEY_MESSAGE(placed, PLACED, to("orders.{region}.placed"));
@@ -247,6 +249,18 @@ static void an_app_that_does_not_run_publishes_nothing(void **state)
     assert_int_equal(order_publish(out, "x", &ada), CONEY_OK);
     rig_close(rig);
     assert_int_equal(order_publish(out, "x", &ada), CONEY_ECLOSED);
+}
+
+static void a_child_process_publishes_nothing(void **state)
+{
+    struct rig *rig = *state;
+    rig_open(rig);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(order_publish(coney_out_of_broker(rig->broker), "x", &ada) == CONEY_EFORKED ? 0 : 1);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
 }
 
 static void arguments_that_are_null_are_refused(void **state)
@@ -561,6 +575,7 @@ int main(void)
         RIGGED(typed_headers_win_over_plain_ones),
         RIGGED(what_a_publisher_says_holds_where_the_call_says_nothing),
         RIGGED(an_app_that_does_not_run_publishes_nothing),
+        RIGGED(a_child_process_publishes_nothing),
         RIGGED(arguments_that_are_null_are_refused),
         RIGGED(options_of_another_version_are_read_as_far_as_they_go),
         RIGGED(a_delivery_that_was_settled_takes_no_more_publishes),

@@ -32,19 +32,15 @@ static coney_reply_message *reply_new(const struct posting *g)
     return NULL;
 }
 
-static void probe_request(const struct posting *g, const struct outgoing *message)
-{
-    const struct publish_probe *probe = g->publisher->broker->app->publish_probe;
-    if (probe != NULL)
-        probe->published(probe->ctx, g->publisher->broker, g->publisher->options.exchange, message);
-}
-
 static coney_status ask(struct posting *g, coney_reply_message **reply, coney_call *call)
 {
     struct outgoing outgoing;
     coney_status status = posting_outgoing(g, &g->message, &outgoing);
     if (status != CONEY_OK)
         return status;
+    status = publish_probe_failure(g);
+    if (status != CONEY_OK)
+        return app_refuse(call, status, "%s", coney_status_text(status));
     coney_reply_message *message = reply_new(g);
     if (message == NULL)
         return app_refuse(call, CONEY_ENOMEM, "%s", coney_status_text(CONEY_ENOMEM));
@@ -55,7 +51,7 @@ static coney_status ask(struct posting *g, coney_reply_message **reply, coney_ca
         return status;
     }
     g->accepted++;
-    probe_request(g, &outgoing);
+    publish_probe_published(g, &outgoing);
     atomic_fetch_add_explicit(&g->publisher->stats.confirmed, 1, memory_order_relaxed);
     *reply = message;
     return CONEY_OK;

@@ -120,7 +120,6 @@ static void take_off(coney_transaction *t)
 
 static void transaction_free(coney_transaction *t)
 {
-    take_off(t);
     coney_arena_free(&t->memory);
     free(t);
 }
@@ -173,8 +172,9 @@ static coney_status end(coney_transaction *t, bool commit, coney_call *call)
         status = finish(t, &g, commit, call);
         g.accepted = 0;
         posting_end(&g, CONEY_OK);
-    } else if (!commit && status == CONEY_ECLOSED) {
-        status = CONEY_OK;
+    } else if (status == CONEY_ECLOSED) {
+        take_off(t);
+        status = commit ? status : CONEY_OK;
     }
     transaction_free(t);
     return status;
