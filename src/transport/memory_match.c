@@ -97,8 +97,8 @@ bool memory_key_matches(coney_bytes pattern, coney_bytes key)
 {
     struct words wanted = words_of(pattern);
     struct words given = {.rest = key, .ended = key.len == 0};
-    struct words after_hash;
-    struct words hash_took;
+    struct words after_hash = {0};
+    struct words hash_took = {0};
     bool has_hash = false;
     if (pattern.len == 0)
         return key.len == 0;
