@@ -32,6 +32,12 @@ static void quorum(const char *name, struct conformance_source *of)
     of->source = coney_source_queue(&of->as.queue);
 }
 
+static void waiting(const char *name, struct conformance_source *of)
+{
+    of->as.queue = (coney_queue_source){.name = name, .declare = true, .delay = CONEY_DELAY_QUEUE};
+    of->source = coney_source_queue(&of->as.queue);
+}
+
 static void missing(const char *name, struct conformance_source *of)
 {
     of->as.queue = (coney_queue_source){.name = name};
@@ -43,7 +49,7 @@ static void forget(const char *name)
     coney_amqp_queue_delete(admin, name, 0, NULL);
 }
 
-static int run(const char *name, void (*source)(const char *name, struct conformance_source *of))
+static int run(const char *name, void (*source)(const char *name, struct conformance_source *of), bool delays)
 {
     return conformance_run(&(struct conformance){
         .name = name,
@@ -57,6 +63,7 @@ static int run(const char *name, void (*source)(const char *name, struct conform
         .gives_back = true,
         .shares = true,
         .copies_back = true,
+        .delays = delays,
         .requests = true,
         .transactions = true,
         .acks_singly = true,
@@ -74,7 +81,8 @@ int main(void)
         fprintf(stderr, "%s\n", call.text);
         return 1;
     }
-    int failed = run("amqp, classic queues", classic) + run("amqp, quorum queues", quorum);
+    int failed = run("amqp, classic queues", classic, false) + run("amqp, quorum queues", quorum, false) +
+                 run("amqp, queues with waiting queues", waiting, true);
     coney_amqp_close(&admin, NULL);
     return failed;
 }

@@ -41,12 +41,17 @@ struct conformance {
     void (*missing)(const char *name, struct conformance_source *of); /* the same, but not declared, and not there; NULL */
     void (*forget)(const char *name);                                 /* deletes it after the test; NULL */
 
+    /* Of a broker without a thread: makes it do one thing, on the test's thread; false: nothing is left to do. NULL: it has threads. The worker's
+     * clock is virtual then. */
+    bool (*step)(coney_broker *broker);
+
     bool keeps;         /* what is published before anybody reads is there when somebody does */
     bool remembers;     /* what one feed has done does not come to the next one */
     bool gives_back;    /* what a feed did not settle comes to the next one */
     bool shares;        /* two feeds of one source share its messages; otherwise each gets them all */
     bool drops_orphans; /* publishing to a destination that is not there is no failure */
     bool copies_back;   /* copy(NULL) */
+    bool delays;        /* and such copies may wait */
     bool seeks;
     bool requests;
     bool transactions;
@@ -93,6 +98,9 @@ void stand_down(struct stand *stand);
 /* Publishes; fails the test when it was not accepted. The tag, for stand_outcome. */
 uint64_t stand_send(struct stand *stand, const struct outgoing *message);
 
+/* Waits, with the monitor's lock, for something to happen: in a loop on the real condition, which ends when this is false. */
+bool stand_await(struct stand *stand, struct monitor *monitor, int64_t until);
+
 /* Waits for the outcome of everything that was sent; the last status other than CONEY_OK. */
 coney_status stand_outcomes(struct stand *stand);
 
@@ -112,7 +120,7 @@ struct arrival {
     bool more;
     bool redelivered;
     char content_type[64];
-    int64_t at;           /* now_ms */
+    int64_t at;           /* milliseconds, on the worker's clock */
     struct incoming kept; /* with .keep */
 };
 

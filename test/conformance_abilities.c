@@ -7,9 +7,19 @@ static bool seeks(const struct conformance *what)
     return what->seeks;
 }
 
+static bool seeks_on_threads(const struct conformance *what)
+{
+    return what->seeks && what->step == NULL;
+}
+
 static bool requests(const struct conformance *what)
 {
     return what->requests;
+}
+
+static bool requests_on_threads(const struct conformance *what)
+{
+    return what->requests && what->step == NULL;
 }
 
 static bool transactions(const struct conformance *what)
@@ -306,12 +316,12 @@ const struct scenario conformance_abilities[] = {
      a_position_that_was_had_gives_that_message_and_the_ordered_rest, seeks},
     {"a_seek_to_the_first_message_begins_there", a_seek_to_the_first_message_begins_there, seeks},
     {"what_was_received_before_a_seek_and_not_handled_is_dropped", what_was_received_before_a_seek_and_not_handled_is_dropped,
-     seeks},
+     seeks_on_threads},
     {"a_position_that_is_not_there_is_refused_and_the_reader_stays",
      a_position_that_is_not_there_is_refused_and_the_reader_stays, seeks},
     {"what_was_kept_before_a_seek_may_be_settled_after_it", what_was_kept_before_a_seek_may_be_settled_after_it, seeks},
     {"a_request_gets_its_own_reply", a_request_gets_its_own_reply, requests},
-    {"two_requests_at_a_time_get_each_its_own_reply", two_requests_at_a_time_get_each_its_own_reply, requests},
+    {"two_requests_at_a_time_get_each_its_own_reply", two_requests_at_a_time_get_each_its_own_reply, requests_on_threads},
     {"a_request_without_an_answer_times_out_and_the_next_is_answered",
      a_request_without_an_answer_times_out_and_the_next_is_answered, requests},
     {"what_a_transaction_published_arrives_in_order_once_it_is_committed",

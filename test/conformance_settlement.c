@@ -39,8 +39,7 @@ static void what_was_acked_does_not_come_to_the_next_feed(void **state)
     listener_start(&next, &stand, 0);
     listener_mark(&next, 0);
     assert_int_equal(listener_times(&next, "once"), 0);
-    free(listener.arrivals);
-    monitor_free(&listener.monitor);
+    listener_free(&listener);
     listener_free(&next);
     stand_down(&stand);
 }
@@ -222,8 +221,7 @@ static void what_was_not_settled_comes_to_the_next_feed(void **state)
     assert_int_equal(listener_times(&next, "2"), what->acks_singly ? 0 : 1);
     for (size_t i = 0; i < 2; i++)
         assert_int_not_equal(listener_settle(&listener, i, CONEY_ACK), CONEY_OK);
-    free(listener.arrivals);
-    monitor_free(&listener.monitor);
+    listener_free(&listener);
     listener_free(&next);
     stand_down(&stand);
 }
@@ -263,11 +261,11 @@ static void copied(void *ctx, const coney_outcome *outcome)
     monitor_unlock(&outcomes->monitor);
 }
 
-static coney_status copy_outcome(struct outcomes_by_tag *outcomes)
+static coney_status copy_outcome(struct stand *stand, struct outcomes_by_tag *outcomes)
 {
     int64_t until = now_ms() + scaled_ms(SUPPORT_PATIENCE);
     monitor_lock(&outcomes->monitor);
-    while (outcomes->count == 0 && monitor_wait(&outcomes->monitor, until))
+    while (outcomes->count == 0 && stand_await(stand, &outcomes->monitor, until))
         ;
     coney_status status = outcomes->count == 1 ? outcomes->last : CONEY_ETIMEDOUT;
     monitor_unlock(&outcomes->monitor);
@@ -299,7 +297,7 @@ static void a_copy_has_all_that_the_message_had_and_the_attempts(void **state)
     listener_wait(&listener, 1);
     struct incoming kept = listener_of(&listener, 0).kept;
     must(stand.transport->copy(&kept, stand.names[1], 3, 0, copied, &outcomes, 77), NULL, "copy");
-    must(copy_outcome(&outcomes), NULL, "the outcome of the copy");
+    must(copy_outcome(&stand, &outcomes), NULL, "the outcome of the copy");
     must(listener_settle(&listener, 0, CONEY_ACK), NULL, "settle");
     listener_wait(&dead, 1);
     struct arrival copy = listener_of(&dead, 0);
@@ -317,6 +315,18 @@ static void a_copy_has_all_that_the_message_had_and_the_attempts(void **state)
     stand_down(&stand);
 }
 
+/* Copies the nth arrival back and settles it. */
+static void copy_back(struct listener *listener, size_t nth, uint64_t attempts, int64_t delay)
+{
+    struct stand *stand = listener->stand;
+    struct outcomes_by_tag outcomes = {0};
+    struct incoming kept = listener_of(listener, nth).kept;
+    must(stand->transport->copy(&kept, NULL, attempts, delay, copied, &outcomes, 77), NULL, "copy");
+    must(copy_outcome(stand, &outcomes), NULL, "the outcome of the copy");
+    must(listener_settle(listener, nth, CONEY_ACK), NULL, "settle");
+    monitor_free(&outcomes.monitor);
+}
+
 /* A copy of a copy counts on; the count stands in the message once. */
 static void a_copy_back_comes_to_its_source_with_its_attempts(void **state)
 {
@@ -327,13 +337,8 @@ static void a_copy_back_comes_to_its_source_with_its_attempts(void **state)
     send_with_header(&stand);
     for (uint64_t attempt = 1; attempt <= 3; attempt++) {
         listener_wait(&listener, attempt);
-        struct outcomes_by_tag outcomes = {0};
-        struct incoming kept = listener_of(&listener, attempt - 1).kept;
-        assert_int_equal(stand.transport->attempt(&kept), attempt);
-        must(stand.transport->copy(&kept, NULL, attempt, 0, copied, &outcomes, 77), NULL, "copy");
-        must(copy_outcome(&outcomes), NULL, "the outcome of the copy");
-        must(listener_settle(&listener, attempt - 1, CONEY_ACK), NULL, "settle");
-        monitor_free(&outcomes.monitor);
+        assert_int_equal(listener_of(&listener, attempt - 1).attempt, attempt);
+        copy_back(&listener, attempt - 1, attempt, 0);
     }
     listener_wait(&listener, 4);
     struct arrival last = listener_of(&listener, 3);
@@ -341,6 +346,56 @@ static void a_copy_back_comes_to_its_source_with_its_attempts(void **state)
     assert_string_equal(last.content_type, "text/plain");
     must(listener_settle(&listener, 3, CONEY_ACK), NULL, "settle");
     listener_free(&listener);
+    stand_down(&stand);
+}
+
+static void a_copy_may_wait_and_a_short_one_does_not_wait_for_a_long_one(void **state)
+{
+    struct stand stand;
+    struct listener listener = {.keep = true};
+    stand_up(&stand, *state, 1);
+    listener_start(&listener, &stand, 0);
+    assert_true(stand.transport->delays(listener.feed));
+    stand_publish(&stand, 0, "long");
+    stand_publish(&stand, 0, "short");
+    listener_wait(&listener, 2);
+    copy_back(&listener, 0, 1, 1500 * CONEY_MILLISECOND);
+    copy_back(&listener, 1, 4, 200 * CONEY_MILLISECOND);
+    listener_wait(&listener, 4);
+    struct arrival first = listener_of(&listener, 2);
+    struct arrival second = listener_of(&listener, 3);
+    assert_string_equal(first.body, "short");
+    assert_string_equal(second.body, "long");
+    assert_int_equal(first.attempt, 5);
+    assert_int_equal(second.attempt, 2);
+    assert_true(first.at - listener_of(&listener, 1).at >= 199);
+    assert_true(second.at - listener_of(&listener, 0).at >= 1499);
+    for (size_t i = 2; i < 4; i++)
+        must(listener_settle(&listener, i, CONEY_ACK), NULL, "settle");
+    listener_free(&listener);
+    stand_down(&stand);
+}
+
+static void what_was_acked_and_published_right_before_the_end_is_done(void **state)
+{
+    struct stand stand;
+    struct listener listener = {.keep = true};
+    struct listener next = {.keep = false};
+    stand_up(&stand, *state, 1);
+    listener_start(&listener, &stand, 0);
+    stand_publish(&stand, 0, "handled");
+    listener_wait(&listener, 1);
+    must(listener_settle(&listener, 0, CONEY_ACK), NULL, "settle");
+    listener_stop(&listener);
+    stand_send(&stand, &(struct outgoing){.to = coney_bytes_str(stand.names[0]), .body = CONEY_STR("last")});
+    stand_close(&stand);
+    stand_open(&stand);
+    listener_start(&next, &stand, 0);
+    listener_mark(&next, 0);
+    assert_int_equal(listener_times(&next, "handled"), 0);
+    assert_int_equal(listener_times(&next, "last"), 1);
+    listener_free(&listener);
+    listener_free(&next);
     stand_down(&stand);
 }
 
@@ -372,12 +427,22 @@ static void a_copy_to_a_destination_that_is_not_there_fails(void **state)
     struct incoming kept = listener_of(&listener, 0).kept;
     coney_status status = stand.transport->copy(&kept, "conformance-nowhere", 1, 0, copied, &outcomes, 77);
     if (status == CONEY_OK)
-        status = copy_outcome(&outcomes);
+        status = copy_outcome(&stand, &outcomes);
     assert_true(status == CONEY_ENOTFOUND || status == CONEY_ERETURNED);
     must(listener_settle(&listener, 0, CONEY_ACK), NULL, "settle");
     listener_free(&listener);
     monitor_free(&outcomes.monitor);
     stand_down(&stand);
+}
+
+static bool has_threads(const struct conformance *what)
+{
+    return what->step == NULL;
+}
+
+static bool delays(const struct conformance *what)
+{
+    return what->delays;
 }
 
 static bool copies_back(const struct conformance *what)
@@ -402,12 +467,16 @@ const struct scenario conformance_settlement[] = {
     {"a_message_to_be_tried_later_comes_after_its_time", a_message_to_be_tried_later_comes_after_its_time, NULL},
     {"a_rejected_message_does_not_come_again", a_rejected_message_does_not_come_again, NULL},
     {"a_kept_message_stays_readable_while_others_come", a_kept_message_stays_readable_while_others_come, NULL},
-    {"another_thread_settles_what_was_kept_and_ends", another_thread_settles_what_was_kept_and_ends, NULL},
+    {"another_thread_settles_what_was_kept_and_ends", another_thread_settles_what_was_kept_and_ends, has_threads},
     {"what_was_not_settled_comes_to_the_next_feed", what_was_not_settled_comes_to_the_next_feed, gives_back},
     {"settling_after_the_end_of_the_feed_is_answered_and_harmless", settling_after_the_end_of_the_feed_is_answered_and_harmless,
      NULL},
     {"a_copy_has_all_that_the_message_had_and_the_attempts", a_copy_has_all_that_the_message_had_and_the_attempts, NULL},
     {"a_copy_back_comes_to_its_source_with_its_attempts", a_copy_back_comes_to_its_source_with_its_attempts, copies_back},
+    {"a_copy_may_wait_and_a_short_one_does_not_wait_for_a_long_one",
+     a_copy_may_wait_and_a_short_one_does_not_wait_for_a_long_one, delays},
+    {"what_was_acked_and_published_right_before_the_end_is_done", what_was_acked_and_published_right_before_the_end_is_done,
+     remembers},
     {"a_source_that_takes_no_copies_back_says_so", a_source_that_takes_no_copies_back_says_so, copies_not_back},
     {"a_copy_to_a_destination_that_is_not_there_fails", a_copy_to_a_destination_that_is_not_there_fails, misses_destinations},
     {NULL, NULL, NULL},

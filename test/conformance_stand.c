@@ -68,7 +68,8 @@ void stand_set(struct stand *stand, const struct conformance *what, size_t sourc
     *stand = (struct stand){.what = what};
     stand->app = coney_app_new("conformance", "1.0.0");
     assert_non_null(stand->app);
-    stand->app->worker = worker_new("conformance", false, 0);
+    stand->app->is_virtual = what->step != NULL;
+    stand->app->worker = worker_new("conformance", what->step != NULL, 0);
     assert_non_null(stand->app->worker);
     stand->broker = what->broker(stand->app);
     assert_non_null(stand->broker);
@@ -131,12 +132,22 @@ uint64_t stand_send(struct stand *stand, const struct outgoing *message)
     return tag;
 }
 
+bool stand_await(struct stand *stand, struct monitor *monitor, int64_t until)
+{
+    if (stand->what->step == NULL)
+        return monitor_wait(monitor, until);
+    monitor_unlock(monitor);
+    bool went_on = stand->what->step(stand->broker);
+    monitor_lock(monitor);
+    return went_on && now_ms() < until;
+}
+
 coney_status stand_outcomes(struct stand *stand)
 {
     struct outcomes_by_tag *outcomes = &stand->outcomes;
     int64_t until = now_ms() + scaled_ms(SUPPORT_PATIENCE);
     monitor_lock(&outcomes->monitor);
-    while (outcomes->count < stand->next_tag && monitor_wait(&outcomes->monitor, until))
+    while (outcomes->count < stand->next_tag && stand_await(stand, &outcomes->monitor, until))
         ;
     uint64_t count = outcomes->count;
     coney_status last = outcomes->last;
@@ -200,7 +211,7 @@ static struct arrival arrival_of(struct listener *listener, const struct incomin
                               .offset = m->offset,
                               .more = m->more,
                               .redelivered = info.redelivered,
-                              .at = now_ms()};
+                              .at = worker_now(listener->stand->app->worker) / CONEY_MILLISECOND};
     copy_text(arrival.body, sizeof arrival.body, m->body);
     copy_text(arrival.content_type, sizeof arrival.content_type, transport->content_type(m));
     return arrival;
@@ -308,7 +319,7 @@ void listener_wait(struct listener *listener, size_t count)
 {
     int64_t until = now_ms() + scaled_ms(SUPPORT_PATIENCE);
     monitor_lock(&listener->monitor);
-    while (!handled(listener, count) && monitor_wait(&listener->monitor, until))
+    while (!handled(listener, count) && stand_await(listener->stand, &listener->monitor, until))
         ;
     size_t came = listener->count;
     bool enough = handled(listener, count);
@@ -348,7 +359,7 @@ static void wait_for_flag(struct listener *listener, const bool *flag, bool valu
 {
     int64_t until = now_ms() + scaled_ms(SUPPORT_PATIENCE);
     monitor_lock(&listener->monitor);
-    while (*flag != value && monitor_wait(&listener->monitor, until))
+    while (*flag != value && stand_await(listener->stand, &listener->monitor, until))
         ;
     bool reached = *flag == value;
     monitor_unlock(&listener->monitor);
