@@ -516,6 +516,62 @@ static void a_policy_that_stops_ends_the_wait_with_a_failure_and_leaves_the_mess
     end(&scene);
 }
 
+static coney_status end_the_subscription(coney_app *app, void *ctx, coney_call *call)
+{
+    (void)app;
+    (void)call;
+    struct sink *sink = ((struct fake *)ctx)->feeds[0].feed.sink;
+    sink->active(sink, false);
+    sink->ended(sink, CONEY_ENOTFOUND, "gone");
+    return CONEY_OK;
+}
+
+static void an_end_that_comes_with_a_stop_is_no_failure(void **state)
+{
+    (void)state;
+    struct fake fake = {0};
+    coney_app *app = coney_app_new("orders", "1.0.0");
+    coney_app_configure(app, &(coney_app_options){.on_subscription_end = CONEY_ON_END_STOP});
+    coney_subscribe(fake_broker(app, &fake), &(coney_subscription){.source = CONEY_QUEUE("orders"), .handler = keep_handler});
+    coney_app_on(app, CONEY_BEFORE_STOP, end_the_subscription, &fake);
+    assert_int_equal(coney_app_start(app, NULL), CONEY_OK);
+    assert_int_equal(coney_app_stop(app, NULL), CONEY_OK);
+    coney_app_health health;
+    coney_app_get_health(app, &health);
+    assert_int_equal(health.phase, CONEY_APP_STOPPED);
+    coney_app_free(&app);
+}
+
+/* Without threads --------------------------------------------------------------------------------------------------------- */
+
+static void a_virtual_app_does_all_on_the_thread_that_has_it(void **state)
+{
+    (void)state;
+    struct fake fake = {0};
+    gate_close();
+    coney_app *app = coney_app_new("orders", "1.0.0");
+    app->is_virtual = true;
+    app->worker = worker_new("test", true, 1000 * CONEY_SECOND);
+    coney_subscribe(
+        fake_broker(app, &fake),
+        &(coney_subscription){.source = CONEY_QUEUE("orders"), .handler = continue_with_a_stop_handler, .lanes = 4});
+    coney_subscribe(app->brokers, &(coney_subscription){.source = CONEY_QUEUE("kept"), .handler = keep_handler});
+    assert_int_equal(coney_app_start(app, NULL), CONEY_OK);
+    assert_int_equal(coney_app_wait(app, NULL), CONEY_EDEADLK);
+    struct fake_message m = {.body = CONEY_STR("x")};
+    fake_deliver(&fake, "orders", &m);
+    assert_int_equal(m.settles, 1);
+    assert_false(gate.is_open);
+    struct fake_message other = {.body = CONEY_STR("x")};
+    fake_deliver(&fake, "kept", &other);
+    coney_call call = {0};
+    assert_int_equal(coney_app_stop(app, &call), CONEY_ETIMEDOUT); /* at once: nobody else could settle it */
+    assert_int_equal(call.value, 1);
+    assert_true(gate.is_open); /* the continuation ran first */
+    assert_int_equal(coney_kept_settle(&kept, CONEY_ACK), CONEY_ECLOSED);
+    coney_app_free(&app);
+}
+
 static void a_forked_child_may_only_free(void **state)
 {
     (void)state;
@@ -554,6 +610,8 @@ int main(void)
         cmocka_unit_test(a_stop_that_was_asked_for_before_the_start_is_not_forgotten),
         cmocka_unit_test(a_wait_ends_when_somebody_else_stops_the_app),
         cmocka_unit_test(a_policy_that_stops_ends_the_wait_with_a_failure_and_leaves_the_message_to_the_broker),
+        cmocka_unit_test(an_end_that_comes_with_a_stop_is_no_failure),
+        cmocka_unit_test(a_virtual_app_does_all_on_the_thread_that_has_it),
         cmocka_unit_test(a_forked_child_may_only_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -219,10 +219,19 @@ coney_status subscription_resolve(struct subscription *s)
 
 /* While it is open -------------------------------------------------------------------------------------------------------- */
 
+/* What becomes of a subscription then is no news. */
+static bool app_is_going_down(coney_app *app)
+{
+    lock_acquire(&app->lock);
+    bool is_stopping = app->phase == CONEY_APP_STOPPING;
+    lock_release(&app->lock);
+    return is_stopping || atomic_load(&app->draining);
+}
+
 void subscription_active(struct sink *sink, bool active)
 {
     struct subscription *s = container_of(sink, struct subscription, sink);
-    if (atomic_load(&s->has_ended) || atomic_exchange(&s->is_active, active) == active)
+    if (atomic_load(&s->has_ended) || atomic_exchange(&s->is_active, active) == active || app_is_going_down(s->app))
         return;
     if (active)
         app_log(s->app, CONEY_LOG_INFO, "subscription '%s' receives again", s->name);
@@ -237,9 +246,9 @@ void subscription_ended(struct sink *sink, coney_status status, const char *text
     if (atomic_exchange(&s->has_ended, true))
         return;
     atomic_store(&s->is_active, false);
-    const char *why = is_given(text) ? text : coney_status_text(status);
-    if (atomic_load(&s->app->draining))
+    if (app_is_going_down(s->app))
         return;
+    const char *why = is_given(text) ? text : coney_status_text(status);
     if (s->app->options.on_subscription_end == CONEY_ON_END_STOP)
         app_fail(s->app, status != CONEY_OK ? status : CONEY_ECLOSED, "subscription '%s' has ended: %s", s->name, why);
     else
