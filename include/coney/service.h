@@ -116,8 +116,9 @@ CONEY_API void *coney_app_state(const coney_app *app);
 CONEY_API void coney_app_set_state(coney_app *app, void *state); /* before the start and in CONEY_BEFORE_START */
 
 /* Adds a hook. Those of the two starting stages run in the order in which they were added, those of the others in the reverse order. A failure of a
- * starting hook (anything but CONEY_OK; its words go into call->text) fails the start, which is unwound: the stopping hooks run for what had been
- * started. Failures of stopping hooks are logged. */
+ * starting hook (anything but CONEY_OK; its words go into call->text) fails the start, which is unwound. Stopping hooks run for what had been started, also when
+ * it was another step that failed: CONEY_BEFORE_STOP when all subscriptions had been opened, CONEY_AFTER_STOP when the first hook had been called. Their
+ * failures are logged. */
 CONEY_API void coney_app_on(coney_app *app, coney_stage stage,
                             coney_status (*hook)(coney_app *app, void *ctx, coney_call *call), void *ctx);
 
@@ -126,28 +127,33 @@ CONEY_API void coney_app_on(coney_app *app, coney_stage stage,
 CONEY_API coney_status coney_app_check(coney_app *app, coney_call *call);
 
 /* Checks, runs the first hooks, connects the brokers, declares what is to be declared, opens the publishers, then the subscriptions, runs the second
- * hooks. Blocks; call->deadline is for each broker's step. A failure is unwound, says what failed in call->text, and leaves an app that may be
- * started again. CONEY_EINVAL also for an app that runs. */
+ * hooks. Blocks; call->deadline is for each step with a broker. A failure is unwound, says what failed in call->text, and leaves an app that may be
+ * started again. CONEY_EINVAL: mistakes, as of coney_app_check; or it runs, or a handler from before its last stop still does. CONEY_EFORKED: the parent
+ * process has started it. */
 CONEY_API coney_status coney_app_start(coney_app *app, coney_call *call);
 
-/* Waits until the app was asked to stop (coney_app_ask_to_stop) or stops by a policy: the status is what it would exit with: CONEY_OK, or why it fails, in
- * words in call->text. call->deadline: default none. CONEY_ETIMEDOUT: it still runs. */
+/* Waits until the app was asked to stop (coney_app_ask_to_stop, also before the start), stops by a policy, or is stopped by somebody: the status is what it
+ * would exit with: CONEY_OK, or why it fails, in words in call->text. Any number of threads. call->deadline: default none. CONEY_ETIMEDOUT: it still runs.
+ * CONEY_EINVAL: it was never started. */
 CONEY_API coney_status coney_app_wait(coney_app *app, coney_call *call);
 
 /* Asks for a stop, from any thread or handler, and also from a signal handler. Nothing else happens here: coney_app_wait returns. */
 CONEY_API void coney_app_ask_to_stop(coney_app *app);
 
-/* Stops: subscriptions first (what no handler had goes back to the broker), then waits for running handlers, the confirms that deliveries wait for and
- * continuations, up to drain_timeout; runs the stopping hooks; closes brokers in the reverse order of their making. call->value: deliveries that
- * were not settled. A second call while one runs waits for it. CONEY_ETIMEDOUT: the drain took too long, what was open is with the broker.
- * CONEY_EDEADLK from a handler. */
+/* Stops: runs the hooks of CONEY_BEFORE_STOP; lets no further handler start; waits for those that run, the confirms that deliveries wait for and
+ * continuations, up to drain_timeout; ends the subscriptions (what no handler had goes back to the broker) and publishers, closes brokers in the reverse
+ * order of their making; runs the last hooks. A step that fails stops no other; the first failure is returned. call->deadline is for each step with a
+ * broker; call->value: deliveries that were not settled. CONEY_OK also when it does not run. A second call while one runs waits for it, without limit
+ * unless call->deadline is set. CONEY_ETIMEDOUT: the drain took too long, what was open is with the broker. CONEY_EDEADLK from a handler, a continuation
+ * or a hook. */
 CONEY_API coney_status coney_app_stop(coney_app *app, coney_call *call);
 
-/* Stops it if it runs, frees it and clears *app; NULL there is harmless. */
+/* Stops it if it runs, frees it and clears *app; NULL there is harmless. Waits for a handler that has outlived the stop. From where a stop answers
+ * CONEY_EDEADLK nothing is done. In a forked child of the process that started it, *app is only cleared. */
 CONEY_API void coney_app_free(coney_app **app);
 
 /* The whole of a service's main: takes the app and frees it. `run` (also without arguments): until SIGINT or SIGTERM, which drain; a second one ends the
- * process at once. `check`: coney_app_check, prints what it found. --help, --version. Logs to standard error (coney_log_stderr) unless on_log is
+ * process at once, by the signal. `check`: as coney_app_check, prints what it found. --help (with the options' description), --version. Logs to standard error (coney_log_stderr) unless on_log is
  * set. Returns the exit status: 0; 1: it failed (the reason is printed); 2: wrong arguments. Call it before other threads are started: the
  * two signals are blocked in the calling thread. `app` NULL (memory was out): 1. */
 CONEY_API int coney_app_main(coney_app *app, int argc, char **argv);
