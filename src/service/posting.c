@@ -120,6 +120,7 @@ static coney_status enter(struct posting *g)
         return app_refuse(g->call, CONEY_EFORKED, "publisher '%s': the app runs in the parent process", p->name);
     lock_acquire(&p->lock);
     g->outlet = p->outlet;
+    g->scratch = NULL;
     if (g->outlet != NULL) {
         p->users++;
         g->scratch = p->spare;
@@ -134,16 +135,14 @@ static coney_status enter(struct posting *g)
     return g->scratch != NULL ? CONEY_OK : posting_end(g, CONEY_ENOMEM);
 }
 
-coney_status posting_begin(struct posting *g, coney_out out, const coney_publish_options *options, size_t size,
+coney_status posting_begin(struct posting *g, const coney_out *out, const coney_publish_options *options, size_t size,
                            coney_call *call)
 {
-    g->publisher = out.publisher;
-    g->outlet = NULL;
-    g->delivery = out.delivery;
-    g->batch = out.batch;
-    g->scratch = NULL;
+    g->publisher = out->publisher;
+    g->delivery = out->delivery;
+    g->batch = out->batch;
     g->call = call;
-    g->message.delivery = out.delivery;
+    g->message.delivery = out->delivery;
     g->accepted = 0;
     g->is_reply = false;
     if (g->publisher == NULL)

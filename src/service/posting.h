@@ -1,7 +1,7 @@
 /* posting.h: one message on its way out: what publishing, replies, requests and transactions do alike.
  *
  *     struct posting g;
- *     if (posting_begin(&g, out, options, size, NULL) != CONEY_OK) …     // refused: nothing is open
+ *     if (posting_begin(&g, &out, options, size, NULL) != CONEY_OK) …     // refused: nothing is open
  *     status = posting_write(&g, type, value);                          // body, content type, headers, destination, in the scratch
  *     …                                                                 // posting_outgoing, to the transport
  *     posting_end(&g, status);
@@ -40,7 +40,7 @@ struct posting {
 
 /* Enters the publisher. CONEY_EINVAL: a NULL, a settled delivery, a reserved member; CONEY_ECLOSED: it is not open; CONEY_EFORKED; CONEY_EUNSUPPORTED: unknown members; CONEY_ENOMEM.
  * Whatever is refused from here on, has its text in the log, in the delivery's fault and in the call. */
-coney_status posting_begin(struct posting *g, coney_out out, const coney_publish_options *options, size_t size,
+coney_status posting_begin(struct posting *g, const coney_out *out, const coney_publish_options *options, size_t size,
                            coney_call *call);
 
 /* The options of the message, to be changed. */

@@ -203,7 +203,7 @@ coney_status coney_publish_sized(coney_out out, const coney_type *type, const vo
                                  size_t size)
 {
     struct posting g;
-    coney_status status = posting_begin(&g, out, options, size, NULL);
+    coney_status status = posting_begin(&g, &out, options, size, NULL);
     if (status != CONEY_OK)
         return status;
     status = posting_write(&g, type, value);
@@ -214,7 +214,7 @@ coney_status coney_publish_raw_sized(coney_out out, coney_bytes body, coney_byte
                                      const coney_publish_options *options, size_t size)
 {
     struct posting g;
-    coney_status status = posting_begin(&g, out, options, size, NULL);
+    coney_status status = posting_begin(&g, &out, options, size, NULL);
     if (status != CONEY_OK)
         return status;
     status = posting_write_raw(&g, body, content_type);

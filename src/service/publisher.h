@@ -32,6 +32,7 @@ struct coney_publisher {
     coney_bytes content_type;        /* the codec's */
     struct publisher_stats stats;
     struct place *_Atomic places[PUBLISHER_PLACES]; /* ticket.c */
+    const struct place *_Atomic last_place;         /* ticket.c: where the last message went */
 
     struct lock lock; /* guards what follows */
     struct cond left;

@@ -22,7 +22,8 @@ coney_status coney_reply_sized(coney_delivery *delivery, const coney_type *type,
                                const coney_publish_options *options, size_t size)
 {
     struct posting g;
-    coney_status status = posting_begin(&g, coney_out_of(delivery), options, size, NULL);
+    coney_out out = coney_out_of(delivery);
+    coney_status status = posting_begin(&g, &out, options, size, NULL);
     if (status != CONEY_OK)
         return status;
     status = write_reply(&g, type, value);

@@ -77,7 +77,8 @@ coney_status coney_request_sized(coney_publisher *publisher, const coney_type *t
     if (call == NULL)
         call = &own;
     struct posting g;
-    coney_status status = posting_begin(&g, coney_out_by_publisher(publisher), options, size, call);
+    coney_out out = coney_out_by_publisher(publisher);
+    coney_status status = posting_begin(&g, &out, options, size, call);
     if (status != CONEY_OK)
         return status;
     status = check_request(&g, call);

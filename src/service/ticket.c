@@ -12,6 +12,7 @@
 enum { LONGEST_PLACE = 255 };
 
 struct place {
+    uint32_t number;
     uint32_t len;
     char text[];
 };
@@ -33,30 +34,41 @@ static inline bool is_at(const struct place *place, coney_bytes to)
     return true;
 }
 
-/* The first destination of a slot stays there; the caller has no lock. */
-static __attribute__((noinline)) bool remember(struct place *_Atomic *slot, coney_bytes to)
+/* The first destination of a slot stays there; the caller has no lock. NULL: memory is out, or another one was first. */
+static const struct place *remember(coney_publisher *p, uint32_t at, coney_bytes to)
 {
     struct place *made = malloc(sizeof *made + to.len);
     struct place *other = NULL;
     if (made == NULL)
-        return false;
+        return NULL;
+    made->number = at + 1;
     made->len = (uint32_t)to.len;
     memcpy(made->text, to.data, to.len);
-    if (atomic_compare_exchange_strong_explicit(slot, &other, made, memory_order_acq_rel, memory_order_acquire))
-        return true;
+    if (atomic_compare_exchange_strong_explicit(&p->places[at], &other, made, memory_order_acq_rel, memory_order_acquire))
+        return made;
     free(made);
-    return is_at(other, to);
+    return is_at(other, to) ? other : NULL;
 }
 
-uint32_t ticket_place(coney_publisher *p, coney_bytes to)
+static __attribute__((noinline)) uint32_t find(coney_publisher *p, coney_bytes to)
 {
-    if (to.len - 1 >= LONGEST_PLACE)
+    if (to.len == 0 || to.len > LONGEST_PLACE)
         return 0;
     const uint8_t *text = to.data;
     uint32_t at = (uint32_t)(to.len + 31u * text[to.len - 1] + 7u * text[to.len / 2]) % PUBLISHER_PLACES;
     const struct place *place = atomic_load_explicit(&p->places[at], memory_order_acquire);
-    bool is_known = __builtin_expect(place != NULL, 1) ? is_at(place, to) : remember(&p->places[at], to);
-    return is_known ? at + 1 : 0;
+    if (place == NULL)
+        place = remember(p, at, to);
+    if (place == NULL || !is_at(place, to))
+        return 0;
+    atomic_store_explicit(&p->last_place, place, memory_order_release);
+    return place->number;
+}
+
+uint32_t ticket_place(coney_publisher *p, coney_bytes to)
+{
+    const struct place *last = atomic_load_explicit(&p->last_place, memory_order_acquire);
+    return __builtin_expect(last != NULL && is_at(last, to), 1) ? last->number : find(p, to);
 }
 
 void ticket_place_text(const coney_publisher *p, uint32_t place, char *buf, size_t cap)
@@ -146,6 +158,7 @@ void ticket_free_all(coney_publisher *p)
         record = next;
     }
     p->tickets = NULL;
+    atomic_store_explicit(&p->last_place, NULL, memory_order_relaxed);
     for (size_t i = 0; i < PUBLISHER_PLACES; i++)
         free(atomic_exchange_explicit(&p->places[i], NULL, memory_order_acq_rel));
 }

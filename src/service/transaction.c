@@ -167,7 +167,8 @@ static coney_status finish(coney_transaction *t, struct posting *g, bool commit,
 static coney_status end(coney_transaction *t, bool commit, coney_call *call)
 {
     struct posting g;
-    coney_status status = posting_begin(&g, coney_out_by_publisher(t->publisher), NULL, 0, call);
+    coney_out out = coney_out_by_publisher(t->publisher);
+    coney_status status = posting_begin(&g, &out, NULL, 0, call);
     if (status == CONEY_OK) {
         status = finish(t, &g, commit, call);
         g.accepted = 0;
@@ -279,7 +280,8 @@ coney_transaction *coney_transaction_begin(coney_publisher *publisher, coney_cal
     if (is_asynchronous(call))
         return NULL;
     struct posting g;
-    coney_status status = posting_begin(&g, coney_out_by_publisher(publisher), NULL, 0, call);
+    coney_out out = coney_out_by_publisher(publisher);
+    coney_status status = posting_begin(&g, &out, NULL, 0, call);
     if (status != CONEY_OK)
         return NULL;
     coney_transaction *t = begin(&g, call, &status);
@@ -293,7 +295,8 @@ coney_status coney_transaction_publish_sized(coney_transaction *transaction, con
     if (transaction == NULL)
         return CONEY_EINVAL;
     struct posting g;
-    coney_status status = posting_begin(&g, coney_out_by_publisher(transaction->publisher), options, size, NULL);
+    coney_out out = coney_out_by_publisher(transaction->publisher);
+    coney_status status = posting_begin(&g, &out, options, size, NULL);
     if (status != CONEY_OK)
         return status;
     struct outgoing outgoing;
