@@ -20,8 +20,15 @@ coney_status memory_fail(coney_call *call, coney_status status, uint32_t code, c
 
 /* Life -------------------------------------------------------------------------------------------------------------------- */
 
+static coney_status kept_settle(struct coney_kept *kept, coney_settle how)
+{
+    return memory_entry_settle(container_of(kept, struct entry, kept), how);
+}
+
 static void bus_init(struct bus *bus, enum face face, const struct transport *transport)
 {
+    bus->pool.bus = bus;
+    bus->pool.settle = kept_settle;
     bus->face = face;
     bus->reply_feed.transport = transport;
     list_init(&bus->queues);
@@ -226,7 +233,7 @@ size_t memory_ready(coney_broker *broker, const char *name)
     const struct queue *queue = memory_queue_find(bus, coney_bytes_str(name));
     size_t ready = 0;
     if (queue != NULL)
-        ready = queue->terms.kind == QUEUE_LOG ? queue->history.next - queue->history.first : queue->line.count;
+        ready = queue->terms.kind == QUEUE_LOG ? queue->history.next - queue->history.first : queue->count;
     lock_release(&bus->lock);
     return ready;
 }

@@ -25,33 +25,10 @@
 
 enum face { FACE_MEMORY, FACE_AMQP, FACE_STREAM };
 
-struct bus;
-struct queue;
-struct listener;
-
-struct entry {
-    struct coney_kept kept; /* what keep gives out */
-    struct entry *next;     /* in a line, a run, or the bus's idle ones */
-    struct message *message;
-    struct bus *bus;
-    struct queue *queue;       /* NULL: of a pattern */
-    struct listener *listener; /* that has it; NULL: it is in a queue's line, or its listener was closed */
-    struct list open;          /* in its listener's, while it is kept */
-    uint64_t at;               /* offset, or number in the queue: a line is in this order */
-    uint64_t returns;          /* how often it was given back */
-    int64_t expires;           /* INT64_MAX: never */
-    int64_t due;               /* held back: when it comes again */
-    bool redelivered;
-    bool is_open;
-    bool is_reply; /* to a request: of nobody's line */
-};
-
 /* Entries in order. */
 struct line {
     struct entry *head;
     struct entry *tail;
-    size_t count;
-    int64_t bytes;
 };
 
 /* What a log keeps, oldest first. Offsets count on whether it keeps anything or not. */
@@ -91,8 +68,11 @@ struct queue {
     struct queue_terms terms;
     const coney_subscription *owner; /* whose queue without a name it is */
     struct line line;
+    size_t count; /* of the line */
+    int64_t bytes;
     struct history history;
     struct list listeners; /* their in_queue */
+    struct listener *only; /* the one to which everything goes as it is; NULL: there is more to do */
     uint64_t next_at;
     uint64_t stamp; /* of the last publish that reached it: once each */
     int64_t unused_since;
@@ -137,6 +117,7 @@ struct listener {
     struct list open;     /* kept */
     size_t open_count;    /* kept, held or in the handler: against the prefetch */
     size_t prefetch;      /* SIZE_MAX: no limit */
+    bool has_offsets;     /* of messages that are kept */
     size_t waiting;       /* of its own line, and of the run in hand */
     size_t most_waiting;  /* SIZE_MAX: no limit */
     int64_t priority;     /* among those of its queue */
@@ -168,6 +149,8 @@ struct stored {
     uint64_t offset; /* where to go on */
 };
 
+enum { RECENT_QUEUES = 16 };
+
 struct bus {
     enum face face;
     bool is_virtual;
@@ -185,8 +168,8 @@ struct bus {
     uint64_t orphans; /* entries that were kept over the end of their listener: the bus outlives them */
     struct message_pool pool;
     struct entry *idle;
-    struct map by_hash;   /* of queues */
-    struct queue *recent; /* that was found last */
+    struct map by_hash;                  /* of queues */
+    struct queue *recent[RECENT_QUEUES]; /* that were found last, by what is cheap to see of their names */
     struct list queues;
     struct list exchanges;
     struct list listeners;
@@ -226,8 +209,6 @@ static inline void line_append(struct line *line, struct entry *entry)
     else
         line->head = entry;
     line->tail = entry;
-    line->count++;
-    line->bytes += (int64_t)entry->message->body.len;
 }
 
 static inline struct entry *line_take(struct line *line)
@@ -238,17 +219,23 @@ static inline struct entry *line_take(struct line *line)
     line->head = entry->next;
     if (line->head == NULL)
         line->tail = NULL;
-    line->count--;
-    line->bytes -= (int64_t)entry->message->body.len;
     return entry;
 }
 
 /* Puts it where its number belongs; `priorities`: a higher one comes first. */
 void memory_line_insert(struct line *line, struct entry *entry, bool priorities);
 
-/* A new entry that holds a reference of its own. NULL: memory is out. */
+/* A new entry that holds a reference of its own: the message's, when no line has that. NULL: memory is out. */
 struct entry *memory_entry_new(struct bus *bus, struct message *message, struct queue *queue, uint64_t at);
 void memory_entry_drop(struct entry *entry);
+struct entry *memory_entry_more(struct bus *bus); /* with nothing set */
+
+/* Where a queue of this name stands among the recent ones. The name is not empty. */
+static inline size_t memory_recent(coney_bytes name)
+{
+    const uint8_t *at = name.data;
+    return (at[0] + 3u * at[name.len - 1] + name.len) % RECENT_QUEUES;
+}
 
 struct queue *memory_queue_find(struct bus *bus, coney_bytes name);
 struct queue *memory_queue_new(struct bus *bus, coney_bytes name, const struct queue_terms *terms);
@@ -259,6 +246,9 @@ coney_status memory_queue_append(struct bus *bus, struct queue *queue, struct me
 
 /* One more for a listener of a log; nothing when it closes, or has not got that far. */
 bool memory_listener_append(struct listener *listener, struct message *message, struct queue *queue, uint64_t at);
+
+/* The first one out of its line; NULL: it is empty. */
+struct entry *memory_queue_take(struct queue *queue);
 
 /* Back into the queue, in place. `counts`: towards the delivery limit, past which it becomes a dead letter. */
 void memory_queue_return(struct queue *queue, struct entry *entry, bool counts);
@@ -276,6 +266,18 @@ bool memory_log_read(struct listener *listener, uint64_t from);
 void memory_listener_hold(struct listener *listener, struct entry *entry, int64_t due);
 void memory_listener_due(struct listener *listener, int64_t now);
 void memory_delay(struct bus *bus, struct entry *entry, int64_t due);
+
+void memory_listener_wake(struct listener *listener);
+
+/* At the end of its own line. */
+static inline void memory_listener_take(struct listener *listener, struct entry *entry)
+{
+    entry->listener = listener;
+    line_append(&listener->own, entry);
+    listener->waiting++;
+    if (__builtin_expect(listener->asleep, 0))
+        memory_listener_wake(listener);
+}
 
 /* What is due at `now`: expiry, retries, delayed copies. And when the next thing is, INT64_MAX: never. */
 void memory_due(struct bus *bus, int64_t now);
@@ -311,7 +313,8 @@ coney_status memory_entry_settle(struct entry *entry, coney_settle how); /* take
 coney_status memory_seek(struct feed *feed, const coney_position *position, coney_call *call);
 bool memory_bus_run_one(struct bus *bus);
 bool memory_is_listening(const struct listener *listener); /* on this thread */
-void memory_listener_wake(struct listener *listener);
+
+void memory_find_only(struct bus *bus); /* sets `only` of all queues, once listeners have changed */
 
 /* memory_declare.c ------------------------------------------------------------------------------------------------------------ */
 

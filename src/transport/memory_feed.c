@@ -31,11 +31,6 @@ static bool is_shared(const struct queue *queue)
     return queue != NULL && queue->terms.kind != QUEUE_LOG;
 }
 
-static bool is_seekable(const struct listener *listener)
-{
-    return listener->queue != NULL && listener->queue->keeps;
-}
-
 /* Settling: under the lock ---------------------------------------------------------------------------------------------------- */
 
 /* In a line of its own: again, before what comes after it. */
@@ -135,9 +130,21 @@ static inline coney_settle hand_over(struct listener *listener, struct entry *en
                          .feed = &listener->feed,
                          .native = entry,
                          .kept = NULL,
-                         .offset = is_seekable(listener) ? entry->at : UINT64_MAX,
+                         .offset = listener->has_offsets ? entry->at : UINT64_MAX,
                          .more = more};
     return listener->feed.sink->deliver(listener->feed.sink, &m);
+}
+
+void memory_find_only(struct bus *bus)
+{
+    bool is_plain = bus->face == FACE_MEMORY && list_empty(&bus->patterns);
+    for (struct list *q = bus->queues.next; q != &bus->queues; q = q->next) {
+        struct queue *queue = container_of(q, struct queue, in_bus);
+        const struct list *listeners = &queue->listeners;
+        bool is_one = !list_empty(listeners) && listeners->next == listeners->prev;
+        struct listener *one = is_one ? container_of(listeners->next, struct listener, in_queue) : NULL;
+        queue->only = is_plain && one != NULL && !queue->keeps && !one->closing ? one : NULL;
+    }
 }
 
 /* A run: what a listener's thread took from its line, and handles without the lock. */
@@ -148,40 +155,53 @@ struct run {
     uint64_t turn;
 };
 
+enum { RUN_MOST = 256 }; /* messages after which it says what it has done: a publisher may wait for room */
+
 static void run_handle(struct listener *listener, struct run *run)
 {
-    for (struct entry *entry = run->left; entry != NULL;) {
+    struct entry *acked = NULL;
+    size_t handled = 0;
+    for (struct entry *entry = run->left; entry != NULL; entry = run->left) {
         struct entry *next = entry->next;
         coney_settle how = hand_over(listener, entry, next != NULL);
-        run->handled++;
         run->left = next;
+        handled++;
         if (__builtin_expect(how == CONEY_ACK, 1)) {
-            entry->next = run->acked;
-            run->acked = entry;
+            entry->next = acked;
+            acked = entry;
         } else if (how != CONEY_KEPT) {
             memory_entry_settle(entry, how);
         }
-        if (__builtin_expect(atomic_load_explicit(&listener->look, memory_order_relaxed), 0))
-            return;
-        entry = next;
+        if (handled == RUN_MOST || __builtin_expect(atomic_load_explicit(&listener->look, memory_order_relaxed), 0))
+            break;
     }
+    run->acked = acked;
+    run->handled = handled;
 }
 
-/* Publishers that wait for room are woken when a quarter is free, not for every message. */
+/* Publishers that wait for room are woken when a quarter is free, unless they have waited for a while (`look`). */
 static void make_room(struct listener *listener, size_t handled)
 {
     struct bus *bus = listener->bus;
+    bool is_urgent = atomic_load_explicit(&listener->look, memory_order_relaxed);
     listener->waiting -= handled;
-    if (bus->room_waiters > 0 && listener->waiting < listener->most_waiting - listener->most_waiting / 4)
+    if (bus->room_waiters > 0 && (is_urgent || listener->waiting < listener->most_waiting - listener->most_waiting / 4))
         cond_wake_all(&bus->changed);
 }
 
 static void run_end(struct listener *listener, struct run *run)
 {
     size_t gone = run->handled;
+    struct message_pool *pool = &listener->bus->pool;
     for (struct entry *entry = run->acked; entry != NULL;) {
         struct entry *next = entry->next;
-        memory_entry_drop(entry);
+        struct message *message = entry->message;
+        if (__builtin_expect(entry == &message->entry, 1)) {
+            message->entry_used = false;
+            message_unref(pool, message);
+        } else {
+            memory_entry_drop(entry);
+        }
         entry = next;
     }
     if (listener->turn != run->turn || listener->closing)
@@ -197,7 +217,7 @@ static void run_end(struct listener *listener, struct run *run)
 /* Waits for something in its line; false: it is to end. */
 static bool run_begin(struct listener *listener, struct run *run)
 {
-    atomic_store_explicit(&listener->look, listener->bus->room_waiters > 0, memory_order_relaxed);
+    atomic_store_explicit(&listener->look, false, memory_order_relaxed);
     while (run->left == NULL) {
         if (listener->closing)
             return false;
@@ -261,7 +281,7 @@ static struct entry *take_for(struct listener *listener, int64_t now)
     if (!can_take(listener))
         return NULL;
     if (is_shared(listener->queue)) {
-        struct entry *entry = is_preferred(listener) ? line_take(&listener->queue->line) : NULL;
+        struct entry *entry = is_preferred(listener) ? memory_queue_take(listener->queue) : NULL;
         if (entry != NULL)
             entry->listener = listener;
         return entry;
@@ -458,21 +478,26 @@ static coney_status open_listener(struct listener *listener, coney_call *call)
     if (status != CONEY_OK)
         return status;
     apply_options(listener);
+    listener->has_offsets = listener->queue != NULL && listener->queue->keeps;
     uint64_t from = 0;
     coney_position position = position_of(listener);
-    if (is_seekable(listener))
+    if (listener->has_offsets)
         memory_log_find(listener->queue, &position, &from);
-    if (!make_target_room(bus) || (is_seekable(listener) && !memory_log_read(listener, from)))
+    if (!make_target_room(bus) || (listener->has_offsets && !memory_log_read(listener, from)))
         return memory_fail(call, CONEY_ENOMEM, 0, "memory is out");
     list_append(&bus->listeners, &listener->in_bus);
     list_append(listener->queue != NULL ? &listener->queue->listeners : &bus->patterns, &listener->in_queue);
+    memory_find_only(bus);
     return CONEY_OK;
 }
 
-static void line_drop(struct line *line)
+/* What waits in its own line. */
+static void drop_own(struct listener *listener)
 {
-    for (struct entry *entry = line_take(line); entry != NULL; entry = line_take(line))
+    for (struct entry *entry = line_take(&listener->own); entry != NULL; entry = line_take(&listener->own)) {
+        listener->waiting--;
         memory_entry_drop(entry);
+    }
 }
 
 static void unlink_listener(struct listener *listener)
@@ -483,6 +508,7 @@ static void unlink_listener(struct listener *listener)
         bus->last = NULL;
     list_remove(&listener->in_bus);
     list_remove(&listener->in_queue);
+    memory_find_only(bus);
     if (queue == NULL)
         return;
     queue->unused_since = memory_now(bus);
@@ -514,7 +540,7 @@ coney_status memory_subscribe(void *self, const coney_subscription *subscription
         }
     }
     if (status != CONEY_OK) {
-        line_drop(&listener->own);
+        drop_own(listener);
         free(listener);
     } else {
         *feed = &listener->feed;
@@ -571,7 +597,7 @@ static void give_back(struct listener *listener)
 {
     if (listener->queue != NULL && listener->queue->keeps)
         store_offset(listener);
-    line_drop(&listener->own);
+    drop_own(listener);
     while (listener->held != NULL) {
         struct entry *entry = listener->held;
         listener->held = entry->next;
@@ -591,6 +617,7 @@ coney_status memory_unsubscribe(struct feed *feed, coney_call *call)
     int64_t deadline = time_after(time_now(), call != NULL && call->deadline != 0 ? call->deadline : 10 * CONEY_SECOND);
     lock_acquire(&bus->lock);
     listener->closing = true;
+    memory_find_only(bus);
     atomic_store_explicit(&listener->look, true, memory_order_relaxed);
     wake_if_asleep(listener);
     cond_wake_all(&bus->changed);
@@ -626,7 +653,7 @@ coney_status memory_seek(struct feed *feed, const coney_position *position, cone
     coney_status status = CONEY_OK;
     lock_acquire(&bus->lock);
     const struct history *log = listener->queue != NULL ? &listener->queue->history : NULL;
-    if (!is_seekable(listener) || bus->face == FACE_AMQP) {
+    if (!listener->has_offsets || bus->face == FACE_AMQP) {
         status = memory_fail(call, CONEY_EUNSUPPORTED, 0,
                              "it has no positions: only a stream or a topic that keeps its messages has");
     } else if (!memory_log_find(listener->queue, position, &offset)) {
@@ -634,8 +661,7 @@ coney_status memory_seek(struct feed *feed, const coney_position *position, cone
             memory_fail(call, CONEY_ENOOFFSET, 0, "no message has offset %llu: there are %llu to %llu (the last one excluded)",
                         (unsigned long long)position->offset, (unsigned long long)log->first, (unsigned long long)log->next);
     } else {
-        listener->waiting -= listener->own.count;
-        line_drop(&listener->own);
+        drop_own(listener);
         listener->not_before = 0;
         listener->turn++;
         atomic_store_explicit(&listener->look, true, memory_order_relaxed);

@@ -5,47 +5,37 @@
 
 #include <stdlib.h>
 
-#define SMALLEST_SHIFT 7             /* 128 bytes */
-#define IDLE_MOST ((size_t)16 << 20) /* bytes kept for reuse */
+#define IDLE_MOST ((size_t)16 << 20) /* bytes kept for reuse in the classes that are limited */
 
 /* Blocks ------------------------------------------------------------------------------------------------------------------ */
 
-static uint32_t class_of(size_t size)
-{
-    size_t last = (size - 1) | ((1u << SMALLEST_SHIFT) - 1);
-    return (uint32_t)(63 - __builtin_clzll(last)) + 1 - SMALLEST_SHIFT;
-}
-
 static size_t class_size(uint32_t size_class)
 {
-    return (size_t)1 << (size_class + SMALLEST_SHIFT);
+    return (size_t)1 << (size_class + MESSAGE_SHIFT);
 }
 
-static struct message *block_take(struct message_pool *pool, size_t size)
+struct message *message_allocate(struct message_pool *pool, size_t size)
 {
-    uint32_t size_class = class_of(size);
-    if (__builtin_expect(size_class >= MESSAGE_CLASSES, 0)) {
-        struct message *large = malloc(size);
-        if (large != NULL)
-            large->size_class = MESSAGE_CLASSES;
-        return large;
-    }
-    struct message *message = pool->idle[size_class];
-    if (__builtin_expect(message != NULL, 1)) {
+    uint32_t size_class = message_class(size);
+    struct message *message = size_class < MESSAGE_CLASSES ? pool->idle[size_class] : NULL;
+    if (message != NULL) { /* of the limited classes: message_take has looked for the others */
         pool->idle[size_class] = message->next;
         pool->idle_bytes -= class_size(size_class);
         return message;
     }
-    message = malloc(class_size(size_class));
-    if (message != NULL)
-        message->size_class = size_class;
+    message = malloc(size_class < MESSAGE_CLASSES ? class_size(size_class) : size);
+    if (message == NULL)
+        return NULL;
+    message->size_class = size_class;
+    message->entry.message = message;
+    message->entry.bus = pool->bus;
+    message->entry.kept.settle = pool->settle;
+    list_init(&message->entry.open);
     return message;
 }
 
-void message_unref(struct message_pool *pool, struct message *message)
+void message_release(struct message_pool *pool, struct message *message)
 {
-    if (message == NULL || --message->refs > 0)
-        return;
     uint32_t size_class = message->size_class;
     if (size_class >= MESSAGE_CLASSES || pool->idle_bytes + class_size(size_class) > IDLE_MOST) {
         free(message);
@@ -65,7 +55,6 @@ void message_pool_free(struct message_pool *pool)
             message = next;
         }
     free(pool->scratch);
-    *pool = (struct message_pool){0};
 }
 
 /* Making one -------------------------------------------------------------------------------------------------------------- */
@@ -102,18 +91,15 @@ static const struct message_more *lay_more(uint8_t **at, const struct message_mo
 
 struct message *message_new(struct message_pool *pool, const struct message *view, bool named)
 {
-    size_t size = sizeof *view + view->body.len + view->content_type.len;
+    size_t len = view->body.len + view->content_type.len;
     if (!named)
-        size += view->exchange.len + view->to.len;
+        len += view->exchange.len + view->to.len;
     if (view->more != NULL)
-        size += more_size(view->more);
-    struct message *message = block_take(pool, size);
+        len += more_size(view->more);
+    struct message *message = message_take(pool, len);
     if (message == NULL)
         return NULL;
     uint8_t *at = (uint8_t *)message->data;
-    message->refs = 1;
-    message->stored = 0;
-    message->unwanted = false;
     message->more = view->more != NULL ? lay_more(&at, view->more) : NULL;
     message->body = lay(&at, view->body);
     message->content_type = lay(&at, view->content_type);

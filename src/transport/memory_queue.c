@@ -24,28 +24,33 @@ int64_t memory_wall(const struct bus *bus)
 
 /* Entries and lines ------------------------------------------------------------------------------------------------------- */
 
-static coney_status kept_settle(struct coney_kept *kept, coney_settle how)
-{
-    return memory_entry_settle(container_of(kept, struct entry, kept), how);
-}
-
 static struct entry *entry_allocate(struct bus *bus)
 {
     struct entry *entry = malloc(sizeof *entry);
     if (entry == NULL)
         return NULL;
-    entry->kept.settle = kept_settle;
+    entry->kept.settle = bus->pool.settle;
     entry->bus = bus;
     list_init(&entry->open);
     return entry;
 }
 
-struct entry *memory_entry_new(struct bus *bus, struct message *message, struct queue *queue, uint64_t at)
+/* Of a message that is in several lines. */
+struct entry *memory_entry_more(struct bus *bus)
 {
     struct entry *entry = bus->idle;
-    if (__builtin_expect(entry != NULL, 1))
-        bus->idle = entry->next;
-    else if ((entry = entry_allocate(bus)) == NULL)
+    if (entry == NULL)
+        return entry_allocate(bus);
+    bus->idle = entry->next;
+    return entry;
+}
+
+struct entry *memory_entry_new(struct bus *bus, struct message *message, struct queue *queue, uint64_t at)
+{
+    struct entry *entry = &message->entry;
+    if (!message->entry_used)
+        message->entry_used = true;
+    else if ((entry = memory_entry_more(bus)) == NULL)
         return NULL;
     entry->message = message_ref(message);
     entry->queue = queue;
@@ -62,9 +67,14 @@ struct entry *memory_entry_new(struct bus *bus, struct message *message, struct 
 void memory_entry_drop(struct entry *entry)
 {
     struct bus *bus = entry->bus;
-    message_unref(&bus->pool, entry->message);
-    entry->next = bus->idle;
-    bus->idle = entry;
+    struct message *message = entry->message;
+    if (entry == &message->entry) {
+        message->entry_used = false;
+    } else {
+        entry->next = bus->idle;
+        bus->idle = entry;
+    }
+    message_unref(&bus->pool, message);
 }
 
 static int64_t priority_of(const struct entry *entry)
@@ -94,8 +104,6 @@ void memory_line_insert(struct line *line, struct entry *entry, bool priorities)
         at = &(*at)->next;
     entry->next = *at;
     *at = entry;
-    line->count++;
-    line->bytes += (int64_t)entry->message->body.len;
 }
 
 /* By when it is due: held entries, delayed copies. */
@@ -127,16 +135,16 @@ static uint64_t hash_of(coney_bytes name)
 
 struct queue *memory_queue_find(struct bus *bus, coney_bytes name)
 {
-    struct queue *queue = bus->recent;
-    if (queue != NULL && bytes_equal(queue->name, name))
-        return queue;
-    if (bus->by_hash.count == 0)
+    if (name.len == 0 || bus->by_hash.count == 0)
         return NULL;
-    queue = map_get(&bus->by_hash, hash_of(name));
+    struct queue **recent = &bus->recent[memory_recent(name)];
+    if (*recent != NULL && bytes_equal((*recent)->name, name))
+        return *recent;
+    struct queue *queue = map_get(&bus->by_hash, hash_of(name));
     while (queue != NULL && !bytes_equal(queue->name, name))
         queue = queue->same_hash;
     if (queue != NULL)
-        bus->recent = queue;
+        *recent = queue;
     return queue;
 }
 
@@ -218,8 +226,9 @@ static void drop_stored(struct bus *bus, const struct queue *stream)
 
 void memory_queue_delete(struct bus *bus, struct queue *queue)
 {
-    if (bus->recent == queue)
-        bus->recent = NULL;
+    for (size_t i = 0; i < RECENT_QUEUES; i++)
+        if (bus->recent[i] == queue)
+            bus->recent[i] = NULL;
     forget_name(bus, queue);
     unbind(bus, queue);
     drop_delayed(bus, queue);
@@ -267,7 +276,19 @@ void memory_queue_bury(struct queue *queue, struct entry *entry, const char *rea
 static void queue_insert(struct queue *queue, struct entry *entry)
 {
     entry->listener = NULL;
+    queue->count++;
+    queue->bytes += (int64_t)entry->message->body.len;
     memory_line_insert(&queue->line, entry, queue->terms.max_priority > 0);
+}
+
+struct entry *memory_queue_take(struct queue *queue)
+{
+    struct entry *entry = line_take(&queue->line);
+    if (entry == NULL)
+        return NULL;
+    queue->count--;
+    queue->bytes -= (int64_t)entry->message->body.len;
+    return entry;
 }
 
 void memory_queue_return(struct queue *queue, struct entry *entry, bool counts)
@@ -331,11 +352,7 @@ bool memory_listener_append(struct listener *listener, struct message *message, 
     struct entry *entry = memory_entry_new(listener->bus, message, queue, at);
     if (entry == NULL)
         return false;
-    entry->listener = listener;
-    line_append(&listener->own, entry);
-    listener->waiting++;
-    if (listener->asleep)
-        memory_listener_wake(listener);
+    memory_listener_take(listener, entry);
     return true;
 }
 
@@ -374,7 +391,7 @@ static bool refuses_more(const struct queue *queue, const struct message *messag
 {
     const char *overflow = queue->terms.overflow;
     return overflow != NULL && strncmp(overflow, "reject-publish", strlen("reject-publish")) == 0 &&
-           is_over(queue, queue->line.count + 1, queue->line.bytes + (int64_t)message->body.len);
+           is_over(queue, queue->count + 1, queue->bytes + (int64_t)message->body.len);
 }
 
 coney_status memory_queue_append(struct bus *bus, struct queue *queue, struct message *message)
@@ -393,8 +410,8 @@ coney_status memory_queue_append(struct bus *bus, struct queue *queue, struct me
     }
     entry->expires = expiry_of(bus, queue, message);
     queue_insert(queue, entry);
-    while (queue->line.count > 0 && is_over(queue, queue->line.count, queue->line.bytes))
-        memory_queue_bury(queue, line_take(&queue->line), "maxlen");
+    while (queue->count > 0 && is_over(queue, queue->count, queue->bytes))
+        memory_queue_bury(queue, memory_queue_take(queue), "maxlen");
     return CONEY_OK;
 }
 
@@ -504,7 +521,7 @@ void memory_due(struct bus *bus, int64_t now)
     for (struct list *q = bus->queues.next, *next = q->next; q != &bus->queues; q = next, next = q->next) {
         struct queue *queue = container_of(q, struct queue, in_bus);
         while (queue->line.head != NULL && queue->line.head->expires <= now)
-            memory_queue_bury(queue, line_take(&queue->line), "expired");
+            memory_queue_bury(queue, memory_queue_take(queue), "expired");
         next = q->next;
         if (queue_ends(queue, now))
             memory_queue_delete(bus, queue);
