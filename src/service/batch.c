@@ -122,8 +122,7 @@ static void decode_all(struct dispatch *x, struct runner *r, coney_batch *batch)
     for (size_t i = 0; i < batch->count; i++) {
         coney_delivery *d = batch->elements[i];
         void *value = batch->values + good * size;
-        if (x->probe != NULL && x->probe->received != NULL)
-            x->probe->received(x->probe->ctx, x->subscription, d->m->body, delivery_info(d));
+        dispatch_received(x, d);
         coney_settle how = CONEY_OK;
         if (s->type != NULL)
             how = dispatch_decode(x, d, value);

@@ -1,6 +1,7 @@
 /* decode.c: a message becomes a value: its content type, the variant of a set, the codec. */
 #include "base/bytes.h"
 #include "base/text.h"
+#include "codec/arena.h"
 #include "codec/set.h"
 #include "service/dispatch.h"
 
@@ -16,10 +17,23 @@ static coney_settle refuse(coney_delivery *d, const char *format, ...)
     return SETTLE_UNDECODABLE;
 }
 
-static bool content_type_fits(struct dispatch *x, coney_delivery *d)
+/* For the usual ones: "application/json" is two words long. */
+static inline bool is_same_text(coney_bytes a, coney_bytes b)
 {
-    coney_bytes given = x->transport->content_type(d->m);
-    if (given.len == 0 || bytes_equal(given, x->content_type) || coney_codec_takes(d->subscription->codec, given))
+    if (a.len != b.len || a.len < 8 || a.len > 16)
+        return bytes_equal(a, b);
+    uint64_t heads[2];
+    uint64_t tails[2];
+    memcpy(&heads[0], a.data, 8);
+    memcpy(&heads[1], b.data, 8);
+    memcpy(&tails[0], (const uint8_t *)a.data + a.len - 8, 8);
+    memcpy(&tails[1], (const uint8_t *)b.data + b.len - 8, 8);
+    return heads[0] == heads[1] && tails[0] == tails[1];
+}
+
+static bool is_taken(coney_delivery *d, coney_bytes given)
+{
+    if (coney_codec_takes(d->subscription->codec, given))
         return true;
     char text[96];
     text_from_wire(text, sizeof text, given);
@@ -83,26 +97,41 @@ static coney_settle decode_set(struct dispatch *x, coney_delivery *d, void *out,
     return CONEY_OK;
 }
 
-coney_settle dispatch_decode(struct dispatch *x, coney_delivery *d, void *out)
+static coney_settle fault_of(coney_delivery *d, coney_status status)
 {
-    const struct subscription *s = d->subscription;
-    coney_status status = CONEY_OK;
-    if (x->checks_content_type && !content_type_fits(x, d))
-        return SETTLE_UNDECODABLE;
-    d->used_arena = true;
-    if (s->type->kind == CONEY_KIND_SET) {
-        coney_settle how = decode_set(x, d, out, &status);
-        if (how != CONEY_OK)
-            return how;
-    } else {
-        status = coney_decode(s->codec, d->m->body, s->type, out, d->arena, &d->fault);
-    }
-    if (__builtin_expect(status == CONEY_OK, 1)) {
-        d->value = out;
-        return CONEY_OK;
-    }
     if (status == CONEY_ECORRUPT)
         return SETTLE_UNDECODABLE;
     text_print(d->fault.text, sizeof d->fault.text, "decoding: %s", coney_status_text(status));
     return CONEY_FAILED;
+}
+
+static inline coney_settle decode(struct dispatch *x, coney_delivery *d, void *out)
+{
+    const struct subscription *s = d->subscription;
+    if (x->checks_content_type) {
+        coney_bytes given = x->transport->content_type(d->m);
+        if (given.len > 0 && !is_same_text(given, x->content_type) && !is_taken(d, given))
+            return SETTLE_UNDECODABLE;
+    }
+    d->used_arena = true;
+    coney_status status = CONEY_OK;
+    if (__builtin_expect(s->type->kind == CONEY_KIND_MESSAGE, 1)) {
+        memset(out, 0, s->type->size);
+        status = s->codec->decode(s->codec, d->m->body, s->type, out, d->arena, &d->fault);
+    } else {
+        coney_settle how = decode_set(x, d, out, &status);
+        if (how != CONEY_OK)
+            return how;
+    }
+    if (__builtin_expect(status != CONEY_OK, 0))
+        return fault_of(d, status);
+    d->value = out;
+    return CONEY_OK;
+}
+
+coney_settle dispatch_decode(struct dispatch *x, coney_delivery *d, void *out)
+{
+    if (out == NULL)
+        out = arena_take(d->arena, d->subscription->type->size);
+    return out != NULL ? decode(x, d, out) : fault_of(d, CONEY_ENOMEM);
 }

@@ -151,6 +151,7 @@ coney_status coney_after(coney_delivery *delivery, void (*then)(void *ctx, coney
     while (*last != NULL)
         last = &(*last)->next;
     *last = after;
+    atomic_store_explicit(&delivery->is_special, true, memory_order_relaxed);
     return CONEY_OK;
 }
 
@@ -189,6 +190,7 @@ coney_kept *coney_delivery_keep(coney_delivery *delivery)
     if (!atomic_load_explicit(&d->in_handler, memory_order_relaxed) || d->batch != NULL || d->is_taken || !delivery_hold(d))
         return NULL;
     d->is_taken = true;
+    atomic_store_explicit(&d->is_special, true, memory_order_relaxed);
     d->handle.settle = settle_kept;
     atomic_fetch_add_explicit(&d->waits, 1, memory_order_relaxed);
     atomic_store_explicit(&d->user_kept, true, memory_order_relaxed);

@@ -54,9 +54,9 @@ struct coney_delivery {
             bool is_held;           /* transport->keep was called */
             bool has_info;
             bool used_arena;
-            bool is_taken;  /* coney_delivery_keep was called */
-            bool must_stop; /* a policy has stopped the app */
-            bool seeks;     /* its handler has called coney_seek */
+            bool is_taken;           /* coney_delivery_keep was called */
+            _Atomic bool is_special; /* its handler has kept it, published, sought, or left a continuation */
+            bool must_stop;          /* a policy has stopped the app */
         };
     };
     _Atomic uint32_t waits;     /* publishes under way, and one each for the handler and for a user who keeps it: 0 ends it */
@@ -74,6 +74,7 @@ struct coney_delivery {
     struct coney_kept handle;                              /* what coney_delivery_keep gives out */
     struct coney_delivery *next;                           /* in the pool */
     bool was_counted;                                      /* app_opened */
+    bool seeks;                                            /* its handler has called coney_seek */
     enum { NOT_POSTED, POSTED, POSTED_FOR_LATER } work_is; /* and may be taken from the worker again */
     struct list place; /* in a lane's queue, or among those that outlive their handlers, or were set aside */
     struct work work;  /* on the worker */

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "service/dispatch.h"
 
-#include "base/text.h"
 #include "base/time.h"
 #include "service/batch.h"
 #include "service/lane.h"
@@ -176,30 +175,43 @@ void dispatch_handler_ended(struct dispatch *x, struct runner *r, int64_t began,
         x->probe->called(x->probe->ctx, x->subscription, count, how);
 }
 
-coney_settle dispatch_handle(struct dispatch *x, struct runner *r, coney_delivery *d)
+coney_settle dispatch_call_watched(struct dispatch *x, struct runner *r, coney_delivery *d, const void *value)
 {
-    const struct subscription *s = d->subscription;
+    int64_t began = dispatch_handler_begins(x);
+    coney_settle how = d->subscription->options.handler.one(d, value);
+    dispatch_handler_ended(x, r, began, 1, how);
+    return how;
+}
+
+void dispatch_received(struct dispatch *x, coney_delivery *d)
+{
     if (x->probe != NULL && x->probe->received != NULL)
         x->probe->received(x->probe->ctx, x->subscription, d->m->body, delivery_info(d));
+}
 
-    coney_bytes body = d->m->body;
-    const void *value = &body;
+static inline coney_settle handle(struct dispatch *x, struct runner *r, coney_delivery *d)
+{
+    const struct subscription *s = d->subscription;
+    if (__builtin_expect(x->is_watched, 0))
+        dispatch_received(x, d);
+    const void *value = &d->m->body;
     if (s->type != NULL) {
-        void *out = coney_arena_alloc(d->arena, s->type->size);
-        if (out == NULL) {
-            text_print(d->fault.text, sizeof d->fault.text, "decoding: memory is out");
-            return CONEY_FAILED;
-        }
-        coney_settle how = dispatch_decode(x, d, out);
+        coney_settle how = dispatch_decode(x, d, NULL);
         if (__builtin_expect(how != CONEY_OK, 0))
             return how;
-        value = out;
+        value = d->value;
     }
-    if (s->chain_count > 0)
-        return middleware_run(x, r, d, value);
-    int64_t began = dispatch_handler_begins(x);
-    coney_settle how = s->options.handler.one(d, value);
-    dispatch_handler_ended(x, r, began, 1, how);
+    return s->chain_count > 0 ? middleware_run(x, r, d, value) : dispatch_call(x, r, d, value);
+}
+
+coney_settle dispatch_handle(struct dispatch *x, struct runner *r, coney_delivery *d)
+{
+    return handle(x, r, d);
+}
+
+static coney_settle decline(struct dispatch *x, struct runner *r, coney_settle how)
+{
+    runner_end(x, r);
     return how;
 }
 
@@ -209,21 +221,15 @@ static coney_settle deliver_directly(struct sink *sink, struct incoming *m)
     struct dispatch *x = ((struct subscription *)(void *)sink)->dispatch;
     struct runner *r = &x->direct;
     runner_begin(r);
-    if (!dispatch_is_open(x)) {
-        coney_settle away = dispatch_turn_away(x, m);
-        runner_end(x, r);
-        return away;
-    }
+    if (!dispatch_is_open(x))
+        return decline(x, r, dispatch_turn_away(x, m));
     counter_add(&r->stats.received, 1);
     coney_delivery *d = r->at_hand;
     r->at_hand = NULL; /* a handler of a virtual app may cause deliveries to itself */
-    if (__builtin_expect(d == NULL, 0) && (d = dispatch_take(x)) == NULL) {
-        runner_end(x, r);
-        return coney_retry_after(CONEY_SECOND);
-    }
+    if (__builtin_expect(d == NULL, 0) && (d = dispatch_take(x)) == NULL)
+        return decline(x, r, coney_retry_after(CONEY_SECOND));
     delivery_begin(d, m);
-    coney_settle how = dispatch_handle(x, r, d);
-    how = settle_returned(r, d, how);
+    coney_settle how = settle_returned(r, d, handle(x, r, d));
     if (how != CONEY_KEPT) {
         if (__builtin_expect(r->at_hand == NULL, 1))
             r->at_hand = d;
@@ -325,6 +331,7 @@ coney_status dispatch_open(struct subscription *s)
     x->transport = s->broker->transport;
     x->is_timed = s->app->options.timed;
     x->probe = s->app->dispatch_probe;
+    x->is_watched = x->is_timed || x->probe != NULL;
     if (s->type != NULL) {
         x->content_type = coney_bytes_str(s->codec->content_type);
         x->checks_content_type = !s->options.any_content_type && x->content_type.len > 0;

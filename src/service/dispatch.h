@@ -60,6 +60,7 @@ struct runner {
 struct dispatch {
     _Atomic int gate;
     bool is_timed;
+    bool is_watched; /* timed, or with a probe */
     bool checks_content_type;
     bool is_orphan;    /* under the lock, as is the one below: it is being closed, nobody enters */
     bool is_abandoned; /* it has been closed: freed with the last delivery that is out */
@@ -89,12 +90,12 @@ enum {
 
 static inline bool dispatch_is_open(const struct dispatch *x)
 {
-    return __builtin_expect(atomic_load_explicit(&x->gate, memory_order_relaxed) == GATE_OPEN, 1);
+    return __builtin_expect(atomic_load_explicit(&x->gate, memory_order_acquire) == GATE_OPEN, 1);
 }
 
 static inline bool dispatch_is_halted(const struct dispatch *x)
 {
-    return atomic_load_explicit(&x->gate, memory_order_relaxed) >= GATE_HALTED;
+    return atomic_load_explicit(&x->gate, memory_order_acquire) >= GATE_HALTED;
 }
 
 /* By the runner's thread. */
@@ -159,13 +160,25 @@ void dispatch_back(coney_delivery *d);
 /* The gate is not open: what deliver answers. */
 coney_settle dispatch_turn_away(struct dispatch *x, struct incoming *m);
 
-/* Decodes into `out`, of type->size bytes. CONEY_OK, SETTLE_UNDECODABLE or CONEY_FAILED, with the fault. */
+/* Decodes into `out`, of type->size bytes, or with NULL into the arena; d->value is the value. CONEY_OK, SETTLE_UNDECODABLE or CONEY_FAILED, with the
+ * fault. */
 coney_settle dispatch_decode(struct dispatch *x, coney_delivery *d, void *out);
 
 /* Decodes, and calls middleware and handler. */
 coney_settle dispatch_handle(struct dispatch *x, struct runner *r, coney_delivery *d);
 
-/* For what calls a handler: before and after. */
+/* Calls the handler alone. */
+coney_settle dispatch_call_watched(struct dispatch *x, struct runner *r, coney_delivery *d, const void *value);
+static inline coney_settle dispatch_call(struct dispatch *x, struct runner *r, coney_delivery *d, const void *value)
+{
+    if (__builtin_expect(x->is_watched, 0))
+        return dispatch_call_watched(x, r, d, value);
+    counter_add(&r->stats.calls, 1);
+    return d->subscription->options.handler.one(d, value);
+}
+
+/* For what calls the handler of a batch: for each message, before and after. */
+void dispatch_received(struct dispatch *x, coney_delivery *d);
 int64_t dispatch_handler_begins(const struct dispatch *x);
 void dispatch_handler_ended(struct dispatch *x, struct runner *r, int64_t began, size_t count, coney_settle how);
 
@@ -173,7 +186,15 @@ void dispatch_handler_ended(struct dispatch *x, struct runner *r, int64_t began,
 coney_settle middleware_run(struct dispatch *x, struct runner *r, coney_delivery *d, const void *value);
 
 /* settle.c. The handler has returned `how`: what the transport is to be told at once, or CONEY_KEPT: the delivery is somebody else's. */
-coney_settle settle_returned(struct runner *r, coney_delivery *d, coney_settle how);
+coney_settle settle_with_care(struct runner *r, coney_delivery *d, coney_settle how);
+static inline coney_settle settle_returned(struct runner *r, coney_delivery *d, coney_settle how)
+{
+    if (__builtin_expect(how != CONEY_ACK || d->is_special || d->scope != NULL || d->dispatch->is_watched, 0))
+        return settle_with_care(r, d, how);
+    atomic_store_explicit(&d->in_handler, false, memory_order_relaxed);
+    counter_add(&r->stats.acked, 1);
+    return CONEY_ACK;
+}
 
 /* The same of a delivery that is held: the transport is told here, and the delivery goes back to the pool. */
 void settle_held(struct runner *r, coney_delivery *d, coney_settle how);

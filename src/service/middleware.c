@@ -14,7 +14,6 @@ struct coney_next {
 
 static coney_settle run_layer(const coney_next *next)
 {
-    struct dispatch *x = next->dispatch;
     const struct subscription *s = next->delivery->subscription;
     if (next->at < s->chain_count) {
         const struct middleware *layer = &s->chain[next->at];
@@ -23,10 +22,7 @@ static coney_settle run_layer(const coney_next *next)
         inner.was_run = false;
         return layer->around(layer->ctx, next->delivery, &inner);
     }
-    int64_t began = dispatch_handler_begins(x);
-    coney_settle how = s->options.handler.one(next->delivery, next->value);
-    dispatch_handler_ended(x, next->runner, began, 1, how);
-    return how;
+    return dispatch_call(next->dispatch, next->runner, next->delivery, next->value);
 }
 
 static coney_settle misused(coney_next *next, const char *what)

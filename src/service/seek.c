@@ -116,6 +116,7 @@ static coney_status seek_later(coney_delivery *d, const coney_position *position
         free(x->seek);
         x->seek = seek;
         d->seeks = true;
+        atomic_store_explicit(&d->is_special, true, memory_order_relaxed);
     }
     lock_release(&x->lock);
     if (status != CONEY_OK)

@@ -274,6 +274,7 @@ coney_status settle_released(coney_delivery *d)
 
 void delivery_expect(coney_delivery *d)
 {
+    atomic_store_explicit(&d->is_special, true, memory_order_relaxed);
     atomic_fetch_add_explicit(&d->waits, 1, memory_order_relaxed);
 }
 
@@ -327,7 +328,7 @@ static coney_settle settle_without_memory(struct runner *r, coney_delivery *d)
     return how;
 }
 
-static coney_settle settle_with_care(struct runner *r, coney_delivery *d, coney_settle how)
+coney_settle settle_with_care(struct runner *r, coney_delivery *d, coney_settle how)
 {
     const struct subscription *s = d->subscription;
     atomic_store_explicit(&d->in_handler, false, memory_order_relaxed);
@@ -357,16 +358,6 @@ static coney_settle settle_with_care(struct runner *r, coney_delivery *d, coney_
     dispatch_detach(d);
     carry_out(d);
     return CONEY_KEPT;
-}
-
-coney_settle settle_returned(struct runner *r, coney_delivery *d, coney_settle how)
-{
-    bool is_plain = how == CONEY_ACK && !has_outcomes_to_come(d) && d->afters == NULL && d->scope == NULL && !d->is_taken &&
-                    !d->seeks && atomic_load_explicit(&d->publish_status, memory_order_relaxed) == CONEY_OK;
-    if (__builtin_expect(!is_plain, 0))
-        return settle_with_care(r, d, how);
-    atomic_store_explicit(&d->in_handler, false, memory_order_relaxed);
-    return settle_at_once(r, d, CONEY_ACK);
 }
 
 void settle_held(struct runner *r, coney_delivery *d, coney_settle how)
