@@ -524,7 +524,7 @@ CONEY_API bool coney_delivery_header(coney_delivery *delivery, coney_bytes name,
 CONEY_API coney_status coney_delivery_headers(coney_delivery *delivery, const coney_type *type, void *out);
 
 /* `return coney_undecodable(d, "unit is 'stone'")`: settles by on_undecodable, `return coney_failed(d, "…")` by on_failure; the text goes to the log. NULL: the
- * last fault of the delivery, if it had one. */
+ * last fault of the delivery, if it had one. Of a delivery that was kept they give what the policy says, for coney_kept_settle. */
 CONEY_API coney_settle coney_undecodable(coney_delivery *delivery, const char *text);
 CONEY_API coney_settle coney_failed(coney_delivery *delivery, const char *text);
 
@@ -544,8 +544,8 @@ CONEY_API void *coney_delivery_find(const coney_delivery *delivery, const void *
 CONEY_API coney_status coney_after(coney_delivery *delivery, void (*then)(void *ctx, coney_settle how), void *ctx);
 
 /* Takes the delivery along: return CONEY_KEPT, settle later from any thread with coney_kept_settle, as of <coney/coney.h>; the policies hold then, too. The
- * decoded value and coney_delivery_body() stay valid until then (a body that was had before may not). Only inside the handler, once. NULL:
- * memory is out. Not for elements of batches, which are all kept until their batch is settled. */
+ * decoded value and coney_delivery_body() stay valid until then (a body that was had before may not), also when the app has been stopped and freed meanwhile
+ * (CONEY_ECLOSED). Only inside the handler, once. NULL: memory is out. Not for elements of batches, which are all kept until their batch is settled. */
 CONEY_API coney_kept *coney_delivery_keep(coney_delivery *delivery);
 CONEY_API coney_delivery *coney_kept_service_delivery(const coney_kept *kept);
 
@@ -556,8 +556,9 @@ CONEY_API void *coney_batch_state(const coney_batch *batch);
 CONEY_API void *coney_batch_ctx(const coney_batch *batch);
 
 /* Moves the subscription of this delivery (streams, and retained topics): what comes next is the message at `offset`, then the rest; what was received and
- * not handled is dropped, this delivery settles as usual. Takes effect after the handler has returned. CONEY_EUNSUPPORTED: it has no positions.
- * CONEY_ENOOFFSET: no longer there, or not yet; the subscription stays where it is. */
+ * not handled is dropped, this delivery settles as usual. Takes effect after the handler has returned; the last call before that counts. CONEY_OK: it
+ * will be tried; when the position turns out to be gone, or not to be there yet, the subscription stays where it is and the log says so (an app under
+ * test answers CONEY_ENOOFFSET at once). CONEY_EUNSUPPORTED: it has no positions. CONEY_EAGAIN: another seek is under way. */
 typedef struct coney_position {
     coney_stream_start at;
     uint32_t reserved_number;
@@ -566,7 +567,8 @@ typedef struct coney_position {
 } coney_position;
 CONEY_API coney_status coney_seek(coney_delivery *delivery, const coney_position *position);
 
-/* The same from outside: of the subscription of that name. Blocks until it has moved. CONEY_ENOTFOUND: no such subscription. */
+/* The same from outside: of the subscription of that name. Blocks until it has moved. CONEY_ENOOFFSET: no longer there, or not yet; it stays where it is.
+ * CONEY_ENOTFOUND: no such subscription. CONEY_ECLOSED: it is not open. */
 CONEY_API coney_status coney_app_seek(coney_app *app, const char *subscription, const coney_position *position,
                                       coney_call *call);
 
