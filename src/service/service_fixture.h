@@ -455,7 +455,10 @@ FIXTURE void fake_headers(char *to, const coney_field *headers, size_t count)
 FIXTURE void fake_outcome(struct fake *fake, size_t index, coney_status status)
 {
     struct fake_published *published = &fake->published[index];
-    assert_true(index < fake->published_count && !published->has_outcome);
+    lock_acquire(&fake->lock);
+    bool is_there = index < fake->published_count && !published->has_outcome;
+    lock_release(&fake->lock);
+    assert_true(is_there);
     published->has_outcome = true;
     coney_outcome outcome = {.tag = published->tag, .status = status, .text = status == CONEY_OK ? "" : "the fake's outcome"};
     if (published->outcome != NULL)
