@@ -136,7 +136,7 @@ void dispatch_set_aside(struct dispatch *x, coney_delivery *d)
 
 coney_settle dispatch_turn_away(struct dispatch *x, struct incoming *m)
 {
-    if (atomic_load_explicit(&x->gate, memory_order_relaxed) == GATE_SEEKING)
+    if (!dispatch_is_halted(x)) /* it seeks, or has done so since the caller looked */
         return coney_retry_after(CONEY_MILLISECOND);
     coney_delivery *d = dispatch_take(x);
     if (d == NULL)
