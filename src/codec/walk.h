@@ -90,9 +90,9 @@ static bool walk_entries(struct walk *w, const coney_member *member, struct item
         return false;
     while (source_more(w, map)) {
         uint8_t *entry = growth_next(b, &grown);
-        step->at = NULL;
         if (entry == NULL || !walk_entry(w, member, element, step, entry))
             return false;
+        step->at = NULL;
     }
     growth_end(&grown, out);
     return b->status == CONEY_OK && bind_map_keys(b, &grown, step);
@@ -186,7 +186,6 @@ static bool walk_fields(struct walk *w, const coney_type *type, struct item *map
     const coney_member *end = member + type->member_count;
     for (; source_more(w, &level); member++) {
         coney_bytes key;
-        step->at = NULL;
         if (!source_key(w, &key))
             return false;
         if (__builtin_expect(member == end || !field_is(member, key), 0)) {
@@ -196,6 +195,7 @@ static bool walk_fields(struct walk *w, const coney_type *type, struct item *map
         step->at = member;
         if (!walk_member(w, member, out + member->offset))
             return false;
+        step->at = NULL;
     }
     if (w->bind.status != CONEY_OK)
         return false;

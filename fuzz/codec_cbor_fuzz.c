@@ -1,0 +1,8 @@
+/* codec_cbor_fuzz.c: any bytes as a body of CBOR: see codec_fuzz.h. */
+#include "codec_fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    check_codec(coney_cbor(), coney_bytes_of(data, size));
+    return 0;
+}
