@@ -1,6 +1,6 @@
 /* publish_fixture.h: an app whose publishers are open on a fake transport, without a start, and deliveries in the hands of their handler. */
-#ifndef CONEY_PUBLISH_FIXTURE_H
-#define CONEY_PUBLISH_FIXTURE_H
+#ifndef CONEY_SERVICE_PUBLISH_FIXTURE_H
+#define CONEY_SERVICE_PUBLISH_FIXTURE_H
 
 #include "service/app.h"
 #include "service/dispatch.h"
