@@ -7,6 +7,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "service/broker.h"
+#include "service/copy.h"
 #include "service/worker.h"
 
 #include <pthread.h>
@@ -65,10 +66,6 @@ struct coney_app {
 
 /* Whether the description may be changed; else the app runs, and `what` (the function) was called too late, which is logged. */
 bool app_may_change(coney_app *app, const char *what);
-
-/* Copies what a caller knows of an options struct of `size` bytes (NULL: all zero) into `ours`. False: there are more bytes, and one of them is not zero. */
-bool app_take_options(void *ours, size_t ours_size, const void *theirs, size_t size);
-#define NEWER_TEXT "has members that this library does not know: the program was compiled for a newer coney"
 
 /* Refuses: fills the call, if there is one, and returns `status`. */
 coney_status app_refuse(coney_call *call, coney_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));

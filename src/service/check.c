@@ -325,10 +325,10 @@ void app_check(coney_app *app, struct mistakes *mistakes)
 /* As many whole lines as fit; the first of them in any case. */
 static void fill_call(coney_call *call, const struct mistakes *mistakes)
 {
+    call->status = mistakes->count > 0 ? CONEY_EINVAL : CONEY_OK;
+    call->code = 0;
     call->value = mistakes->count;
-    if (mistakes->text == NULL)
-        return;
-    text_print(call->text, sizeof call->text, "%s", mistakes->text);
+    text_print(call->text, sizeof call->text, "%s", mistakes->text != NULL ? mistakes->text : "");
     char *end = strrchr(call->text, '\n');
     if (mistakes->len >= sizeof call->text && end != NULL)
         *end = '\0';
@@ -351,7 +351,6 @@ coney_status coney_app_check(coney_app *app, coney_call *call)
     app_check(app, &mistakes);
     log_lines(app, mistakes.text);
     coney_status status = mistakes.count > 0 ? CONEY_EINVAL : CONEY_OK;
-    app_refuse(call, status, "%s", "");
     if (call != NULL)
         fill_call(call, &mistakes);
     mistakes_free(&mistakes);

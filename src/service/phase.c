@@ -31,10 +31,11 @@ bool ending_note(struct ending *ending, coney_status status, const coney_call *s
 
 coney_status ending_give(coney_call *call, const struct ending *ending, uint64_t value)
 {
-    app_refuse(call, ending->status, "%s", ending->text);
     if (call != NULL) {
+        call->status = ending->status;
         call->code = ending->code;
         call->value = value;
+        text_print(call->text, sizeof call->text, "%s", ending->text);
     }
     return ending->status;
 }

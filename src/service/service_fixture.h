@@ -295,7 +295,7 @@ FIXTURE void fake_settled(struct fake *fake, struct fake_message *m, coney_settl
 }
 
 /* Gives the message to the sink of the open feed of that source, on this thread. Returns what the sink does: a settlement, or CONEY_KEPT, and then fake_await_settled
- * waits for it. False settlements: the feed is closed: CONEY_KEPT, and nothing was delivered. */
+ * waits for it. When no such feed is open: CONEY_KEPT, and nothing was delivered. */
 FIXTURE coney_settle fake_deliver(struct fake *fake, const char *source, struct fake_message *m)
 {
     lock_acquire(&fake->lock);

@@ -216,8 +216,11 @@ static void take_down(coney_app *app, coney_call *call, struct ending *ending, u
 
 coney_status coney_app_stop(coney_app *app, coney_call *call)
 {
-    if (app == NULL || !phase_may_block(call))
-        return app_refuse(call, app == NULL ? CONEY_OK : CONEY_EINVAL, "%s", app == NULL ? "" : PHASE_ASYNC_TEXT);
+    struct ending ending = {0};
+    if (app == NULL)
+        return ending_give(call, &ending, 0);
+    if (!phase_may_block(call))
+        return app_refuse(call, CONEY_EINVAL, PHASE_ASYNC_TEXT);
     if (phase_is_forked(app))
         return app_refuse(call, CONEY_EFORKED, "the app runs in the parent process");
     if (waits_for_itself(app))
@@ -231,9 +234,8 @@ coney_status coney_app_stop(coney_app *app, coney_call *call)
     case CONEY_ETIMEDOUT:
         return app_refuse(call, CONEY_ETIMEDOUT, "another thread still stops or starts the app");
     default:
-        return app_refuse(call, CONEY_OK, "%s", "");
+        return ending_give(call, &ending, 0);
     }
-    struct ending ending = {0};
     uint64_t left = 0;
     take_down(app, call, &ending, &left);
     app_log(app, CONEY_LOG_INFO, "%s has stopped", app->title);

@@ -74,16 +74,7 @@ void subscription_check(struct subscription *s, struct mistakes *mistakes);
 void subscription_active(struct sink *sink, bool active);
 void subscription_ended(struct sink *sink, coney_status status, const char *text);
 
-/* A subscription copied for later: of a router, or the app itself. */
-struct copier {
-    coney_arena *arena;
-    bool *out_of_memory;
-};
-const char *copier_text(struct copier to, const char *text);
-void *copier_bytes(struct copier to, const void *from, size_t len);
-const coney_field *copier_fields(struct copier to, const coney_field *fields, size_t count);
-
-/* False: it has members that this library does not know. */
+/* A deep copy of a description of `size` bytes. False: it has members that this library does not know. */
 bool subscription_copy(struct copier to, coney_subscription *copy, const coney_subscription *from, size_t size);
 
 /* Implemented by dispatch.c, asked by start.c from the thread that stops the app:
