@@ -267,6 +267,25 @@ static void all_but_the_last_of_a_chunk_say_that_more_follow(void **state)
     down(&stand);
 }
 
+static void a_kept_message_that_comes_again_comes_alone(void **state)
+{
+    (void)state;
+    struct stand stand;
+    struct listener listener = {.keep = true};
+    up(&stand, 1);
+    listener_start(&listener, &stand, 0);
+    peer_deliver(peer, stand.names[0], 0, 2);
+    listener_wait(&listener, 2);
+    must(listener_settle(&listener, 0, CONEY_REQUEUE), NULL, "settle");
+    listener_wait(&listener, 3);
+    assert_true(listener_of(&listener, 0).more);
+    assert_false(listener_of(&listener, 2).more);
+    for (size_t i = 1; i < 3; i++)
+        must(listener_settle(&listener, i, CONEY_ACK), NULL, "settle");
+    listener_free(&listener);
+    down(&stand);
+}
+
 static void a_lost_connection_makes_a_feed_inactive_until_it_has_another(void **state)
 {
     (void)state;
@@ -308,6 +327,7 @@ int main(void)
         cmocka_unit_test(a_body_in_parts_is_joined),
         cmocka_unit_test(a_body_in_parts_may_be_kept_and_comes_again),
         cmocka_unit_test(all_but_the_last_of_a_chunk_say_that_more_follow),
+        cmocka_unit_test(a_kept_message_that_comes_again_comes_alone),
         cmocka_unit_test(a_lost_connection_makes_a_feed_inactive_until_it_has_another),
         cmocka_unit_test(a_stream_that_is_gone_ends_its_feed),
     };

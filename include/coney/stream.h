@@ -302,7 +302,7 @@ typedef struct coney_stream_delivery {
     coney_body_kind body_kind; /* CONEY_BODY_DATA for what coney_stream_send writes */
     uint32_t attempt;          /* 0 for the first time, 1 after a requeue or retry … */
     const void *internal;
-    bool last_of_chunk; /* the messages of a chunk come one right after the other, and this is the last of them */
+    bool last_of_chunk; /* no other message of its chunk follows at once */
 } coney_stream_delivery;
 
 /* All messages of one chunk, for handlers that would rather loop themselves. */

@@ -19,6 +19,7 @@ static bool go_again(struct kept *kept, coney_settle how)
     bool open = !receiver->released;
     if (open) {
         kept->delivery.attempt++;
+        kept->delivery.last_of_chunk = true; /* it comes alone */
         kept->due = due;
         list_append(&consumer->again, &kept->in_again);
         if (due != 0 && (receiver->wake_at == 0 || due < receiver->wake_at))

@@ -15,7 +15,6 @@ static inline coney_bytes body_of(const coney_stream_delivery *delivery)
     return coney_bytes_of(delivery->body.data, *(const volatile size_t *)&delivery->body.len);
 }
 
-/* A message that comes again comes alone. */
 static coney_settle deliver(void *ctx, const coney_stream_delivery *delivery)
 {
     struct tstream_feed *feed = ctx;
@@ -25,7 +24,7 @@ static coney_settle deliver(void *ctx, const coney_stream_delivery *delivery)
     m.native = delivery;
     m.kept = NULL;
     m.offset = delivery->offset;
-    m.more = !delivery->last_of_chunk && delivery->attempt == 0;
+    m.more = !delivery->last_of_chunk;
     if (__builtin_expect(delivery->body_kind == CONEY_BODY_PARTS, 0))
         return tstream_deliver_parts(feed->feed.sink, &m);
     return feed->feed.sink->deliver(feed->feed.sink, &m);
