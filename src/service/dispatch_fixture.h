@@ -78,8 +78,10 @@ struct stage {
     coney_delivery *delivery;                           /* the last one's */
     coney_kept *kept;                                   /* for scripts that keep */
     struct journal after;                               /* continuations: "0", "-1" … */
-    coney_status status;                                /* what the app failed with */
     _Atomic unsigned calls;
+    bool transactional; /* set before the start: there is a publisher `by` */
+    coney_publisher *by;
+    const struct dispatch_probe *probe; /* set before the start */
 };
 
 FIXTURE void stage_log(void *ctx, coney_log_level level, const char *text)
@@ -136,6 +138,9 @@ FIXTURE void stage_begin(struct stage *t, const coney_subscription *subscription
     t->app = coney_app_new("stage", "1");
     coney_app_configure(t->app, &own);
     t->broker = fake_broker(t->app, &t->fake);
+    t->app->dispatch_probe = t->probe;
+    if (t->transactional)
+        t->by = coney_publisher_new(t->broker, &(coney_publisher_options){.name = "by", .policy = CONEY_PUBLISH_TRANSACTION});
     coney_subscription described = *subscription;
     coney_queue_source source = {.name = "in"};
     described.source = coney_source_queue(&source);

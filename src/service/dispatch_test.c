@@ -352,6 +352,63 @@ static void durations_are_measured_when_the_app_is_timed(void **state)
     assert_true(sum > 0);
 }
 
+/* The testkit's eyes -------------------------------------------------------------------------------------------------------------------- */
+
+static void probe_received(void *ctx, struct subscription *s, coney_bytes body, const coney_delivery_info *info)
+{
+    journal_add(ctx, "received(%s,%.*s,%.*s)", s->name, (int)body.len, (const char *)body.data, (int)info->source.len,
+                (const char *)info->source.data);
+}
+
+static void probe_called(void *ctx, struct subscription *s, size_t count, coney_settle how)
+{
+    (void)s;
+    journal_add(ctx, "called(%zu,%lld)", count, (long long)how);
+}
+
+static void probe_settled(void *ctx, struct subscription *s, coney_settle how)
+{
+    (void)s;
+    journal_add(ctx, "settled(%lld)", (long long)how);
+}
+
+static void a_probe_sees_what_comes_what_the_handler_says_and_what_it_comes_to(void **state)
+{
+    (void)state;
+    struct journal journal = {0};
+    const struct dispatch_probe probe = {probe_received, probe_called, probe_settled, &journal};
+    t.probe = &probe;
+    stage_start(&t, &(coney_subscription){.handler = typed_handler, .max_attempts = 2, .dead_letter = "dead"});
+    struct fake_message rows[] = {{.body = CONEY_STR("1")}, {.body = CONEY_STR("x")}, {.body = CONEY_STR("2"), .attempt = 2}};
+    stage_deliver(&t, &rows[0]);
+    stage_deliver(&t, &rows[1]);
+    t.how = CONEY_FAILED;
+    stage_deliver(&t, &rows[2]);
+    stage_work(&t);
+    assert_string_equal(journal.text, "received(in,1,in) called(1,0) settled(0) received(in,x,in) settled(-1) "
+                                      "received(in,2,in) called(1,-4) settled(-1)");
+    stage_stop(&t);
+}
+
+static void restart_inside(struct stage *stage, coney_delivery *d)
+{
+    (void)d;
+    if (atomic_load(&stage->calls) < 3) {
+        struct fake_message inner = {.body = CONEY_STR("inner")};
+        assert_int_equal(stage_deliver(stage, &inner), CONEY_ACK);
+    }
+}
+
+static void a_handler_of_a_virtual_app_may_cause_deliveries_to_itself(void **state)
+{
+    (void)state;
+    stage_start(&t, &(coney_subscription){.handler = raw_handler});
+    t.script = restart_inside;
+    struct fake_message m = {.body = CONEY_STR("a")};
+    assert_int_equal(stage_deliver(&t, &m), CONEY_ACK);
+    assert_string_equal(t.seen.text, "a inner inner");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -373,6 +430,8 @@ int main(void)
         TEST(while_it_drains_no_handler_starts_and_the_broker_has_the_message_back),
         TEST(a_handler_over_its_limit_is_named_once_a_run),
         TEST(durations_are_measured_when_the_app_is_timed),
+        TEST(a_probe_sees_what_comes_what_the_handler_says_and_what_it_comes_to),
+        TEST(a_handler_of_a_virtual_app_may_cause_deliveries_to_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -247,6 +247,48 @@ static void outcomes_that_race_with_their_handlers_settle_each_message_once(void
     assert_int_equal(t.fake.feeds[0].kept, 0);
 }
 
+static coney_settle fail_first(coney_delivery *d, coney_bytes body)
+{
+    (void)d;
+    pass();
+    return body.data == messages[0].body.data ? CONEY_FAILED : CONEY_ACK;
+}
+CONEY_RAW_HANDLER(fail_first);
+
+static void a_policy_that_stops_leaves_what_waits_for_a_lane_to_the_broker(void **state)
+{
+    (void)state;
+    memset(&turnstile, 0, sizeof turnstile);
+    stage_start_real(
+        &t, &(coney_subscription){
+                .handler = fail_first_handler, .lanes = 2, .by_key = true, .lane_queue = 50, .on_failure = CONEY_POLICY_STOP});
+    for (size_t i = 0; i < 20; i++)
+        messages[i].key = "one";
+    deliver_all(&(size_t){20});
+    let_pass(20);
+    assert_int_equal(coney_app_wait(t.app, NULL), CONEY_ECANCELED);
+    assert_int_equal(coney_app_stop(t.app, NULL), CONEY_OK);
+    for (size_t i = 0; i < 20; i++)
+        assert_int_equal(messages[i].settles, 0);
+    assert_int_equal(turnstile.passed, 1);
+    assert_int_equal(t.fake.feeds[0].kept, 0);
+}
+
+static void a_seek_drops_what_waits_for_a_lane(void **state)
+{
+    (void)state;
+    memset(&turnstile, 0, sizeof turnstile);
+    stage_start_real(&t, &(coney_subscription){.handler = through_turnstile_handler, .lanes = 2, .lane_queue = 50});
+    deliver_all(&(size_t){20});
+    await_waiting(2);
+    assert_int_equal(coney_app_seek(t.app, "in", &(coney_position){.at = CONEY_STREAM_FIRST}, NULL), CONEY_OK);
+    let_pass(20);
+    for (size_t i = 0; i < 20; i++)
+        assert_int_equal(fake_await_settled(&t.fake, &messages[i]), CONEY_ACK);
+    assert_int_equal(coney_app_stop(t.app, NULL), CONEY_OK);
+    assert_int_equal(turnstile.passed, 2);
+}
+
 static void a_message_that_cannot_be_kept_comes_again(void **state)
 {
     (void)state;
@@ -272,6 +314,8 @@ int main(void)
         TEST(lanes_run_at_the_same_time_and_a_full_queue_holds_the_source),
         TEST(N06_a_stop_finishes_what_runs_and_gives_back_what_has_not_begun),
         TEST(outcomes_that_race_with_their_handlers_settle_each_message_once),
+        TEST(a_policy_that_stops_leaves_what_waits_for_a_lane_to_the_broker),
+        TEST(a_seek_drops_what_waits_for_a_lane),
         TEST(a_message_that_cannot_be_kept_comes_again),
         TEST(a_virtual_app_has_no_lanes),
     };

@@ -135,6 +135,108 @@ static void without_memory_the_lane_waits_for_the_outcome(void **state)
     pthread_join(thread, NULL);
 }
 
+/* Transactions ------------------------------------------------------------------------------------------------------------------ */
+
+static void publish_by_transaction(struct stage *stage, coney_delivery *d)
+{
+    coney_publish_options to = {.to = "out"};
+    assert_int_equal(coney_publish_raw(coney_out_by(d, stage->by), CONEY_STR("x"), CONEY_STR(""), &to), CONEY_OK);
+}
+
+static void a_transaction_is_committed_before_the_ack_and_aborted_before_all_else(void **state)
+{
+    (void)state;
+    t.transactional = true;
+    stage_start(&t, &(coney_subscription){.handler = raw_handler, .on_publish_failure = CONEY_POLICY_REJECT});
+    t.script = publish_by_transaction;
+    struct fake_message m = {.body = CONEY_STR("a")};
+    assert_int_equal(stage_deliver(&t, &m), CONEY_ACK);
+    assert_string_equal(t.journal.text, "tx_begin(by) tx_publish(out) tx_commit(by)");
+    journal_clear(&t.journal);
+    t.how = CONEY_REQUEUE;
+    assert_int_equal(stage_deliver(&t, &m), CONEY_REQUEUE);
+    assert_string_equal(t.journal.text, "tx_begin(by) tx_publish(out) tx_abort(by)");
+    t.how = CONEY_ACK;
+    t.fake.fail_at = "tx_commit";
+    assert_int_equal(stage_deliver(&t, &m), CONEY_REJECT);
+    assert_logged(&t, "has published what was lost (CONEY_ELOST)");
+}
+
+static void keep_and_publish_by_transaction(struct stage *stage, coney_delivery *d)
+{
+    stage_keep(stage, d);
+    publish_by_transaction(stage, d);
+}
+
+static void the_transaction_of_a_kept_delivery_is_committed_on_the_worker(void **state)
+{
+    (void)state;
+    t.transactional = true;
+    stage_start(&t, &(coney_subscription){.handler = raw_handler});
+    t.script = keep_and_publish_by_transaction;
+    t.how = CONEY_KEPT;
+    struct fake_message m = {.body = CONEY_STR("a")};
+    assert_int_equal(stage_deliver(&t, &m), CONEY_KEPT);
+    assert_int_equal(coney_kept_settle(&t.kept, CONEY_ACK), CONEY_OK);
+    assert_string_equal(t.journal.text, "tx_begin(by) tx_publish(out)");
+    assert_int_equal(m.settles, 0);
+    stage_work(&t);
+    assert_string_equal(t.journal.text, "tx_begin(by) tx_publish(out) tx_commit(by)");
+    assert_int_equal(fake_await_settled(&t.fake, &m), CONEY_ACK);
+}
+
+/* Ends ---------------------------------------------------------------------------------------------------------------------------- */
+
+static void an_outcome_that_comes_after_the_stop_finds_the_delivery_and_harms_nothing(void **state)
+{
+    (void)state;
+    stage_begin(&t, &(coney_subscription){.handler = raw_handler}, &(coney_app_options){.drain_timeout = CONEY_MILLISECOND},
+                true);
+    t.fake.hold_outcomes = true;
+    t.script = stage_publish;
+    struct fake_message m[2] = {{.body = CONEY_STR("a")}, {.body = CONEY_STR("b")}};
+    stage_deliver(&t, &m[0]);
+    stage_deliver(&t, &m[1]);
+    coney_call call = {0};
+    assert_int_equal(coney_app_stop(t.app, &call), CONEY_ETIMEDOUT);
+    assert_int_equal(call.value, 2);
+    fake_outcome(&t.fake, 1, CONEY_OK);
+    fake_outcome(&t.fake, 0, CONEY_EUNKNOWN);
+    assert_int_equal(m[0].settles + m[1].settles, 0);
+    assert_int_equal(t.fake.feeds[0].kept, 0);
+}
+
+static void a_lost_publish_may_stop_the_app_from_the_loop(void **state)
+{
+    (void)state;
+    stage_start(&t, &(coney_subscription){.handler = raw_handler, .on_publish_failure = CONEY_POLICY_STOP});
+    t.fake.hold_outcomes = true;
+    t.script = stage_publish;
+    struct fake_message m[2] = {{.body = CONEY_STR("a")}, {.body = CONEY_STR("b")}};
+    stage_deliver(&t, &m[0]);
+    fake_outcome(&t.fake, 0, CONEY_EREFUSED);
+    assert_int_equal(atomic_load(&t.app->open), 0);
+    assert_int_equal(stage_deliver(&t, &m[1]), CONEY_KEPT);
+    assert_string_equal(t.seen.text, "a");
+    assert_int_equal(coney_app_wait(t.app, NULL), CONEY_EREFUSED);
+    coney_app_stop(t.app, NULL);
+    assert_int_equal(m[0].settles + m[1].settles, 0);
+    assert_int_equal(t.fake.feeds[0].kept, 0);
+}
+
+static void an_app_that_was_stopped_runs_again_and_counts_on(void **state)
+{
+    (void)state;
+    stage_start(&t, &(coney_subscription){.handler = raw_handler});
+    struct fake_message m = {.body = CONEY_STR("a")};
+    assert_int_equal(stage_deliver(&t, &m), CONEY_ACK);
+    assert_int_equal(coney_app_stop(t.app, NULL), CONEY_OK);
+    assert_int_equal(coney_app_start(t.app, NULL), CONEY_OK);
+    assert_int_equal(stage_deliver(&t, &m), CONEY_ACK);
+    struct subscription_stats stats = stage_stats(&t);
+    assert_int_equal(counter_get(&stats.acked), 2);
+}
+
 /* Kept ------------------------------------------------------------------------------------------------------------------------- */
 
 static void a_kept_delivery_is_settled_by_whoever_has_it(void **state)
@@ -395,6 +497,11 @@ int main(void)
         TEST(every_policy_of_a_lost_publish_is_followed),
         TEST(a_settlement_that_is_no_ack_waits_too_and_a_lost_publish_is_only_logged),
         TEST(without_memory_the_lane_waits_for_the_outcome),
+        TEST(a_transaction_is_committed_before_the_ack_and_aborted_before_all_else),
+        TEST(the_transaction_of_a_kept_delivery_is_committed_on_the_worker),
+        TEST(an_outcome_that_comes_after_the_stop_finds_the_delivery_and_harms_nothing),
+        TEST(a_lost_publish_may_stop_the_app_from_the_loop),
+        TEST(an_app_that_was_stopped_runs_again_and_counts_on),
         TEST(a_kept_delivery_is_settled_by_whoever_has_it),
         TEST(a_delivery_is_kept_once_and_what_its_handler_returns_is_passed_over),
         TEST(what_is_kept_may_be_settled_before_its_handler_returns),
