@@ -292,6 +292,8 @@ static void a_handler_seeks_back_and_what_follows_is_in_order(void **state)
     assert_int_equal(seen.count, 8 + 18);
     for (size_t i = 0; i < 26; i++)
         assert_int_equal(seen.ids[i], i < 8 ? i : i - 6);
+    for (size_t i = 0; i < 26; i++)
+        assert_int_equal(seen.attempts[i], 1);
 }
 
 static void a_seek_from_outside_moves_lanes_too_and_an_unknown_position_is_refused(void **state)

@@ -12,6 +12,7 @@
 #include "base/list.h"
 #include "base/lock.h"
 #include "service/broker.h"
+#include "service/worker.h"
 
 #define TSTREAM_NAME_MAX 255
 #define TSTREAM_PRODUCERS 256 /* of one outlet; templated destinations may be without number */
@@ -41,6 +42,7 @@ struct tstream_feed {
     uint32_t closing;                /* consumers that a seek has left and that have not ended: the one in place is paused */
     uint64_t store_first;            /* offset + 1 to store when it goes on, 0: none */
     struct cond moved;
+    struct work go_on; /* the end of a move */
 };
 
 static inline struct tstream_feed *tstream_feed_of(const struct feed *feed)

@@ -79,6 +79,20 @@ static coney_stream_consumer_options options_of(const coney_stream_source *sourc
     };
 }
 
+/* On the worker, when no consumer of the old position runs any more: after the seek has returned, so that the framework takes what comes. What lies before the
+ * position is stored as done, so that a new start does not go back to where the feed was; the offset 0 has nothing before it. */
+static void go_on(struct work *work)
+{
+    struct tstream_feed *feed = container_of(work, struct tstream_feed, go_on);
+    lock_acquire(&feed->self->lock);
+    coney_stream_consumer *consumer = feed->closing == 0 ? feed->consumer : NULL;
+    if (consumer != NULL && feed->options.name != NULL && feed->store_first > 1)
+        (void)coney_stream_consumer_store(consumer, feed->store_first - 2);
+    if (consumer != NULL)
+        (void)coney_stream_consumer_resume(consumer);
+    lock_release(&feed->self->lock);
+}
+
 static struct tstream_feed *feed_new(struct tstream *self, const coney_stream_source *source, struct sink *sink)
 {
     struct tstream_feed *feed = calloc(1, sizeof *feed);
@@ -86,6 +100,7 @@ static struct tstream_feed *feed_new(struct tstream *self, const coney_stream_so
         return NULL;
     feed->feed = (struct feed){.transport = self->broker->transport, .sink = sink, .counts = true};
     feed->self = self;
+    work_init(&feed->go_on, go_on);
     feed->stream = source->name;
     feed->options = options_of(source, feed);
     lock_acquire(&self->lock);
@@ -215,22 +230,11 @@ static coney_status check_offset(struct tstream_feed *feed, uint64_t offset, con
     return status;
 }
 
-/* With the lock, when no consumer of the old position runs any more. What is done before the position is stored as done, so that a new start does
- * not go back to where the feed was; the offset 0 has nothing before it. */
-static void go_on(struct tstream_feed *feed)
-{
-    if (feed->consumer == NULL)
-        return;
-    if (feed->options.name != NULL && feed->store_first > 1)
-        (void)coney_stream_consumer_store(feed->consumer, feed->store_first - 2);
-    (void)coney_stream_consumer_resume(feed->consumer);
-}
-
 static void left(struct tstream_feed *feed)
 {
     lock_acquire(&feed->self->lock);
     if (--feed->closing == 0)
-        go_on(feed);
+        worker_post(feed->self->broker->app->worker, &feed->go_on);
     cond_wake_all(&feed->moved);
     lock_release(&feed->self->lock);
 }
