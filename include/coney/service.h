@@ -516,8 +516,8 @@ typedef struct coney_delivery_info {
     uint8_t reserved[4];
     uint64_t reserved_numbers[4];
 } coney_delivery_info;
-CONEY_API const coney_delivery_info *coney_delivery_info_of(coney_delivery *delivery);
-CONEY_API bool coney_delivery_header(coney_delivery *delivery, coney_bytes name, coney_value *value);
+CONEY_API const coney_delivery_info *coney_delivery_info_of(const coney_delivery *delivery);
+CONEY_API bool coney_delivery_header(const coney_delivery *delivery, coney_bytes name, coney_value *value);
 
 /* Typed headers, into *out: generated as T_headers(). CONEY_ECORRUPT: a required one is missing or has the wrong form; return what this gives back
  * through coney_undecodable(d, …) and on_undecodable is applied. */
@@ -709,7 +709,7 @@ CONEY_API void coney_reply_free(coney_reply_message **reply);
 
 /* Transactions by hand: any number, each for itself. All or nothing within one exchange of a queue broker (AMQP tx) or in memory. Blocks. CONEY_EUNSUPPORTED:
  * streams. A commit that fails leaves nothing open; CONEY_EUNKNOWN: it may have happened. One thread at a time for each. A stop aborts those that are
- * open: then they answer CONEY_ECLOSED, and are still to be ended, before the app is freed. */
+ * open: then they answer CONEY_ECLOSED, and are still to be ended by one of the two below. */
 typedef struct coney_transaction coney_transaction;
 CONEY_API coney_transaction *coney_transaction_begin(coney_publisher *publisher, coney_call *call);
 CONEY_API CONEY_MUST_CHECK coney_status coney_transaction_publish_sized(coney_transaction *transaction, const coney_type *type,

@@ -77,12 +77,13 @@ uint64_t coney_delivery_attempt(const coney_delivery *delivery)
     return delivery->dispatch->transport->attempt(delivery->m);
 }
 
-const coney_delivery_info *coney_delivery_info_of(coney_delivery *delivery)
+/* The info is decoded into the delivery: no delivery is const in truth. */
+const coney_delivery_info *coney_delivery_info_of(const coney_delivery *delivery)
 {
-    return delivery_info(delivery);
+    return delivery_info((coney_delivery *)(uintptr_t)delivery);
 }
 
-bool coney_delivery_header(coney_delivery *delivery, coney_bytes name, coney_value *value)
+bool coney_delivery_header(const coney_delivery *delivery, coney_bytes name, coney_value *value)
 {
     return delivery->dispatch->transport->header(delivery->m, name, value);
 }

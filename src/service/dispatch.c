@@ -1,4 +1,4 @@
-/* dispatch.c: from deliver to the handler: the gate, the runners, decoding; and what a subscription's deliveries come from and go back to. */
+/* dispatch.c: from deliver to the handler; the gate; and where a subscription's deliveries come from and go back to. */
 #define _GNU_SOURCE
 #include "service/dispatch.h"
 
@@ -96,6 +96,7 @@ void dispatch_back(coney_delivery *d)
 coney_status dispatch_orphan(coney_delivery *d)
 {
     struct dispatch *x = d->dispatch;
+    delivery_end_transactions(d, false);
     coney_status status = x->transport->settle(&d->in, CONEY_REQUEUE);
     lock_acquire(&x->lock);
     list_remove(&d->place);
@@ -359,7 +360,7 @@ static size_t leave_orphans(struct dispatch *x)
 {
     lock_acquire(&x->lock);
     x->is_orphan = true;
-    while (x->inside > 0 || x->seek != NULL)
+    while (x->inside > 0)
         cond_wait(&x->changed, &x->lock, INT64_MAX);
     size_t counted = settle_cancel_locked(x, false);
     for (struct list *item = x->out.next; item != &x->out; item = item->next) {
@@ -378,12 +379,22 @@ static void wait_for_runner(const struct runner *r)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
+/* Seeks look at lanes and batches. None begins any more. */
+static void wait_for_seeks(struct dispatch *x)
+{
+    lock_acquire(&x->lock);
+    while (x->inside > 0 || x->seek != NULL)
+        cond_wait(&x->changed, &x->lock, INT64_MAX);
+    lock_release(&x->lock);
+}
+
 void dispatch_close(struct subscription *s)
 {
     struct dispatch *x = s->dispatch;
     if (x == NULL)
         return;
     dispatch_shut(x);
+    wait_for_seeks(x);
     lanes_close(x);
     batch_close(x);
     wait_for_runner(&x->direct);

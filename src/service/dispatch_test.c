@@ -226,6 +226,9 @@ static void a_header_chooses_the_variant_of_a_set(void **state)
 static const coney_type *choose_by_length(void *ctx, const coney_delivery *d)
 {
     (void)ctx;
+    coney_value value;
+    assert_false(coney_delivery_header(d, CONEY_STR("parity"), &value));
+    assert_int_equal(coney_delivery_info_of(d)->source.len, 2);
     size_t len = coney_delivery_body(d).len;
     return len == 1 ? odd_type() : len == 2 ? even_type() : len == 3 ? number_type() : NULL;
 }

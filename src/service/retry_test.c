@@ -1,6 +1,8 @@
 /* retry_test.c: attempts, delays, copies and dead letters, on transports that count and that do not, that can delay and that cannot. */
 #include "service/dispatch_fixture.h"
 
+#include "service/publisher.h"
+
 static struct stage t;
 
 static int setup(void **state)
@@ -204,6 +206,53 @@ static void a_message_held_for_its_retry_is_given_back_at_a_drain(void **state)
     assert_int_equal(t.fake.feeds[0].kept, 0);
 }
 
+/* The testkit's eyes ---------------------------------------------------------------------------------------------------------------- */
+
+static coney_status fail_with;
+
+static void probe_published(void *ctx, coney_broker *broker, const char *exchange, const struct outgoing *message)
+{
+    (void)broker;
+    assert_null(exchange);
+    uint64_t attempts = 0;
+    for (size_t i = 0; i < message->header_count; i++)
+        if (strncmp(message->headers[i].key.data, ATTEMPTS_HEADER, message->headers[i].key.len) == 0)
+            attempts = message->headers[i].value.as.u64;
+    journal_add(ctx, "%.*s:%.*s:%llu", (int)message->to.len, (const char *)message->to.data, (int)message->body.len,
+                (const char *)message->body.data, (unsigned long long)attempts);
+}
+
+static coney_status probe_fail(void *ctx, coney_broker *broker)
+{
+    (void)ctx;
+    (void)broker;
+    return fail_with;
+}
+
+static void a_probe_sees_copies_and_may_fail_them(void **state)
+{
+    (void)state;
+    struct journal journal = {0};
+    const struct publish_probe probe = {probe_published, probe_fail, &journal};
+    stage_start(&t, &(coney_subscription){.handler = raw_handler, .max_attempts = 2, .dead_letter = "dead"});
+    t.app->publish_probe = &probe;
+    t.how = CONEY_FAILED;
+    struct fake_message m[3] = {
+        {.body = CONEY_STR("a")}, {.body = CONEY_STR("b"), .attempt = 2}, {.body = CONEY_STR("c"), .attempt = 2}};
+    fail_with = CONEY_OK;
+    stage_deliver(&t, &m[0]);
+    stage_advance(&t, CONEY_SECOND);
+    stage_deliver(&t, &m[1]);
+    stage_work(&t);
+    assert_string_equal(journal.text, "in:a:1 dead:b:2");
+    fail_with = CONEY_ERETURNED;
+    stage_deliver(&t, &m[2]);
+    stage_work(&t);
+    assert_string_equal(journal.text, "in:a:1 dead:b:2");
+    assert_int_equal(fake_await_settled(&t.fake, &m[2]), CONEY_SECOND);
+    t.app->publish_probe = NULL;
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -218,6 +267,7 @@ int main(void)
         TEST(a_lost_publish_counts_as_an_attempt),
         TEST(a_continuation_of_a_dead_letter_hears_of_a_rejection),
         TEST(a_message_held_for_its_retry_is_given_back_at_a_drain),
+        TEST(a_probe_sees_copies_and_may_fail_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -160,7 +160,7 @@ static coney_status seek_and_wait(struct dispatch *x, struct seek *seek, int64_t
 static coney_status seek_entered(struct dispatch *x, const coney_position *position, coney_call *call)
 {
     struct feed *feed = x->subscription->feed;
-    if (feed == NULL)
+    if (feed == NULL || dispatch_is_halted(x))
         return CONEY_ECLOSED;
     if (x->app->is_virtual || worker_is_current(x->app->worker))
         return ask_transport(x, feed, position, call);
