@@ -162,16 +162,31 @@ static void order_some(uint64_t first, uint64_t count)
     stop(&app);
 }
 
-/* Each order had one handler that acked it, or more where it came again. */
-static void assert_all_seen(uint64_t count)
+/* Takes receipts out of their queue until each of the orders 0 … has one; several are fine. */
+static void wait_for_receipts(uint64_t count)
 {
-    for (uint64_t id = 0; id < count; id++) {
-        size_t times = 0;
-        for (size_t i = 0; i < seen.count; i++)
-            times += seen.ids[i] == id;
-        if (times == 0)
-            fail_msg("order %llu was lost", (unsigned long long)id);
+    bool *has = calloc(count, sizeof *has);
+    assert_non_null(has);
+    int64_t until = now_ms() + scaled_ms(SUPPORT_PATIENCE);
+    uint64_t left = count;
+    while (left > 0 && now_ms() < until) {
+        coney_kept *kept = NULL;
+        unsigned long long id;
+        assert_int_equal(coney_amqp_get(admin, receipts, &kept, NULL), CONEY_OK);
+        if (kept == NULL)
+            continue;
+        coney_bytes body = coney_amqp_kept_delivery(kept)->body;
+        char text[64] = "";
+        memcpy(text, body.data, body.len < sizeof text ? body.len : sizeof text - 1);
+        assert_int_equal(sscanf(text, "{\"order_id\":%llu}", &id), 1);
+        assert_true(id < count);
+        left -= !has[id];
+        has[id] = true;
+        coney_kept_settle(&kept, CONEY_ACK);
     }
+    free(has);
+    if (left > 0)
+        fail_msg("%llu orders have no receipt", (unsigned long long)left);
 }
 
 /* Handlers ---------------------------------------------------------------------------------------------------------------- */
@@ -387,13 +402,9 @@ static void cuts_lose_no_order_and_no_receipt(void **state)
         order_some(round * 100, 100);
         scissors_cut_all(scissors);
     }
-    wait_for_ready(orders, 0);
-    wait_for(400);
+    wait_for_receipts(400);
     stop(&app);
     scissors_stop(&scissors);
-    assert_all_seen(400);
-    assert_int_equal(ready(orders), 0);
-    assert_true(ready(receipts) >= 400);
 }
 
 static void handlers_of_two_subscriptions_run_at_the_same_time(void **state)
