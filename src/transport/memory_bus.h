@@ -20,6 +20,7 @@
 #include "service/app.h"
 #include "transport/memory.h"
 #include "transport/memory_message.h"
+#include "transport/memory_terms.h"
 
 #include <pthread.h>
 
@@ -38,26 +39,6 @@ struct history {
     uint64_t first;
     uint64_t next;
     int64_t bytes;
-};
-
-enum queue_kind { QUEUE_CLASSIC, QUEUE_QUORUM, QUEUE_LOG };
-
-/* What a queue was declared with. Zero or NULL: not. Texts live as long as the app. */
-struct queue_terms {
-    enum queue_kind kind;
-    int64_t message_ttl;
-    int64_t expires;
-    int64_t max_length;
-    int64_t max_length_bytes;
-    int64_t max_priority;
-    int64_t delivery_limit; /* CONEY_OFF: none */
-    const char *overflow;
-    const char *dead_letter_exchange;
-    const char *dead_letter_routing_key;
-    bool transient;
-    bool exclusive;
-    bool auto_delete;
-    bool single_active_consumer;
 };
 
 struct queue {
@@ -124,7 +105,7 @@ struct listener {
     int64_t not_before;   /* streams: a retry that the later ones wait for */
     uint64_t resume;      /* streams: the offset after the last one that it was given */
     bool has_begun;       /* streams: it was given something */
-    bool busy;            /* a handler runs */
+    bool busy;            /* virtual: a handler runs */
     bool closing;
     bool asleep; /* its thread waits for `wake` */
     bool threaded;
@@ -199,6 +180,12 @@ struct verdict {
 
 #define VERDICT_OK ((struct verdict){CONEY_OK, 0, ""})
 
+/* Whether its listeners share one line. */
+static inline bool memory_is_shared(const struct queue *queue)
+{
+    return queue != NULL && queue->terms.kind != QUEUE_LOG;
+}
+
 /* memory_queue.c: entries, lines, logs, queues. Under the lock. ----------------------------------------------------------------- */
 
 static inline void line_append(struct line *line, struct entry *entry)
@@ -269,14 +256,19 @@ void memory_delay(struct bus *bus, struct entry *entry, int64_t due);
 
 void memory_listener_wake(struct listener *listener);
 
+static inline void memory_wake_if_asleep(struct listener *listener)
+{
+    if (__builtin_expect(listener->asleep, 0))
+        memory_listener_wake(listener);
+}
+
 /* At the end of its own line. */
 static inline void memory_listener_take(struct listener *listener, struct entry *entry)
 {
     entry->listener = listener;
     line_append(&listener->own, entry);
     listener->waiting++;
-    if (__builtin_expect(listener->asleep, 0))
-        memory_listener_wake(listener);
+    memory_wake_if_asleep(listener);
 }
 
 /* What is due at `now`: expiry, retries, delayed copies. And when the next thing is, INT64_MAX: never. */
@@ -307,14 +299,16 @@ struct queue *memory_queue_named(struct bus *bus, coney_bytes name);
 coney_status memory_subscribe(void *self, const coney_subscription *subscription, struct sink *sink, struct feed **feed,
                               coney_call *call);
 coney_status memory_unsubscribe(struct feed *feed, coney_call *call);
+coney_status memory_seek(struct feed *feed, const coney_position *position, coney_call *call);
+
+/* memory_serve.c -------------------------------------------------------------------------------------------------------------- */
+
 bool memory_keep(struct incoming *m);
 coney_status memory_settle(struct incoming *m, coney_settle how);
 coney_status memory_entry_settle(struct entry *entry, coney_settle how); /* takes the lock */
-coney_status memory_seek(struct feed *feed, const coney_position *position, coney_call *call);
+void *memory_listen(void *listener);                                     /* what a listener's thread runs */
 bool memory_bus_run_one(struct bus *bus);
 bool memory_is_listening(const struct listener *listener); /* on this thread */
-
-void memory_find_only(struct bus *bus); /* sets `only` of all queues, once listeners have changed */
 
 /* memory_declare.c ------------------------------------------------------------------------------------------------------------ */
 

@@ -6,213 +6,6 @@
 
 #include <stdlib.h>
 
-enum { NAME_MAX_BYTES = 255, DEFAULT_DELIVERY_LIMIT = 20 };
-
-/* Terms ------------------------------------------------------------------------------------------------------------------- */
-
-/* Arguments of queues by their names on the wire. What has no place in the terms changes nothing that is modelled here. */
-static const struct argument {
-    const char *name;
-    enum { ARGUMENT_NUMBER, ARGUMENT_MS, ARGUMENT_TEXT, ARGUMENT_BOOL, ARGUMENT_IGNORED } form;
-    size_t at;
-} arguments[] = {
-    {"x-message-ttl", ARGUMENT_MS, offsetof(struct queue_terms, message_ttl)},
-    {"x-expires", ARGUMENT_MS, offsetof(struct queue_terms, expires)},
-    {"x-max-length", ARGUMENT_NUMBER, offsetof(struct queue_terms, max_length)},
-    {"x-max-length-bytes", ARGUMENT_NUMBER, offsetof(struct queue_terms, max_length_bytes)},
-    {"x-max-priority", ARGUMENT_NUMBER, offsetof(struct queue_terms, max_priority)},
-    {"x-delivery-limit", ARGUMENT_NUMBER, offsetof(struct queue_terms, delivery_limit)},
-    {"x-overflow", ARGUMENT_TEXT, offsetof(struct queue_terms, overflow)},
-    {"x-dead-letter-exchange", ARGUMENT_TEXT, offsetof(struct queue_terms, dead_letter_exchange)},
-    {"x-dead-letter-routing-key", ARGUMENT_TEXT, offsetof(struct queue_terms, dead_letter_routing_key)},
-    {"x-single-active-consumer", ARGUMENT_BOOL, offsetof(struct queue_terms, single_active_consumer)},
-    {"x-queue-type", ARGUMENT_IGNORED, 0},
-    {"x-queue-mode", ARGUMENT_IGNORED, 0},
-    {"x-queue-version", ARGUMENT_IGNORED, 0},
-    {"x-queue-leader-locator", ARGUMENT_IGNORED, 0},
-    {"x-quorum-initial-group-size", ARGUMENT_IGNORED, 0},
-    {"x-initial-cluster-size", ARGUMENT_IGNORED, 0},
-    {"x-dead-letter-strategy", ARGUMENT_IGNORED, 0},
-    {"x-max-age", ARGUMENT_IGNORED, 0},
-    {"x-stream-max-segment-size-bytes", ARGUMENT_IGNORED, 0},
-};
-
-static const struct argument *argument_of(coney_bytes name)
-{
-    for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++)
-        if (bytes_equal(coney_bytes_str(arguments[i].name), name))
-            return &arguments[i];
-    return NULL;
-}
-
-static const char *keep_text(struct bus *bus, const coney_value *value)
-{
-    coney_bytes bytes = {0};
-    char text[NAME_MAX_BYTES + 1] = {0};
-    if (!coney_value_to_bytes(value, &bytes) || bytes.len > NAME_MAX_BYTES)
-        return NULL;
-    memcpy(text, bytes.data, bytes.len);
-    return app_copy_text(bus->broker->app, text);
-}
-
-static bool set_argument(struct bus *bus, struct queue_terms *terms, const struct argument *argument, const coney_value *value)
-{
-    uint8_t *at = (uint8_t *)terms + argument->at;
-    int64_t number = 0;
-    const char *text = NULL;
-    switch (argument->form) {
-    case ARGUMENT_NUMBER:
-    case ARGUMENT_MS:
-        if (!coney_value_to_i64(value, &number))
-            return false;
-        if (argument->form == ARGUMENT_MS)
-            number *= CONEY_MILLISECOND;
-        memcpy(at, &number, sizeof number);
-        return true;
-    case ARGUMENT_TEXT:
-        text = keep_text(bus, value);
-        memcpy(at, &text, sizeof text);
-        return text != NULL;
-    case ARGUMENT_BOOL:
-        memcpy(at, &value->as.boolean, sizeof value->as.boolean);
-        return value->type == CONEY_VALUE_BOOL;
-    case ARGUMENT_IGNORED:
-        return true;
-    }
-    return false;
-}
-
-static coney_status set_arguments(struct bus *bus, struct queue_terms *terms, const coney_field *fields, size_t count,
-                                  const char *name, coney_call *call)
-{
-    for (size_t i = 0; i < count; i++) {
-        coney_bytes key = fields[i].key;
-        const struct argument *argument = argument_of(key);
-        bool is_known = argument != NULL || key.len < 2 || memcmp(key.data, "x-", 2) != 0;
-        if (!is_known)
-            return memory_fail(call, CONEY_EUNSUPPORTED, 0,
-                               "queue '%s': the stand-in for a server does not know the argument '%.*s'", name, (int)key.len,
-                               (const char *)key.data);
-        if (argument != NULL && !set_argument(bus, terms, argument, &fields[i].value))
-            return memory_fail(call, CONEY_EPRECONDITION, 406, "queue '%s': invalid arg '%.*s' of type %s", name, (int)key.len,
-                               (const char *)key.data, coney_value_type_name(fields[i].value.type));
-    }
-    return CONEY_OK;
-}
-
-static enum queue_kind kind_of(coney_queue_type type)
-{
-    return type == CONEY_QUEUE_QUORUM ? QUEUE_QUORUM : type == CONEY_QUEUE_STREAM ? QUEUE_LOG : QUEUE_CLASSIC;
-}
-
-static int64_t limit_of(coney_queue_type type, int64_t limit)
-{
-    return limit != 0 ? limit : type == CONEY_QUEUE_QUORUM ? DEFAULT_DELIVERY_LIMIT : CONEY_OFF;
-}
-
-/* What a subscription makes of its queue: with max_attempts a quorum queue counts for it. */
-static struct queue_terms source_terms(const coney_queue_source *s, const coney_subscription *subscription)
-{
-    bool counts = s->declare && s->type == CONEY_QUEUE_QUORUM && subscription->max_attempts > 0;
-    struct queue_terms terms = {
-        .kind = kind_of(s->type),
-        .message_ttl = s->message_ttl,
-        .expires = s->expires,
-        .max_length = s->max_length,
-        .max_length_bytes = s->max_length_bytes,
-        .max_priority = s->max_priority,
-        .delivery_limit =
-            counts && s->delivery_limit == 0 ? subscription->max_attempts - 1 : limit_of(s->type, s->delivery_limit),
-        .dead_letter_exchange = s->dead_letter_exchange,
-        .dead_letter_routing_key = s->dead_letter_routing_key,
-        .transient = s->transient,
-        .exclusive = s->exclusive,
-        .auto_delete = s->auto_delete,
-        .single_active_consumer = s->single_active_consumer,
-    };
-    if (counts && subscription->dead_letter != NULL && terms.dead_letter_exchange == NULL) {
-        terms.dead_letter_exchange = "";
-        terms.dead_letter_routing_key = subscription->dead_letter;
-    }
-    return terms;
-}
-
-static struct queue_terms queue_terms_of(const coney_amqp_queue *q)
-{
-    return (struct queue_terms){
-        .kind = kind_of(q->type),
-        .message_ttl = q->message_ttl,
-        .expires = q->expires,
-        .max_length = q->max_length,
-        .max_length_bytes = q->max_length_bytes,
-        .max_priority = q->max_priority,
-        .delivery_limit = limit_of(q->type, q->delivery_limit),
-        .overflow = q->overflow,
-        .dead_letter_exchange = q->dead_letter_exchange,
-        .dead_letter_routing_key = q->dead_letter_routing_key,
-        .transient = q->transient,
-        .exclusive = q->exclusive,
-        .auto_delete = q->auto_delete,
-        .single_active_consumer = q->single_active_consumer,
-    };
-}
-
-/* What a server refuses whatever there is already: the name of the argument at fault, or NULL. */
-static const char *invalid_in(const struct queue_terms *terms)
-{
-    switch (terms->kind) {
-    case QUEUE_CLASSIC:
-        return terms->delivery_limit != CONEY_OFF                                       ? "x-delivery-limit"
-               : terms->max_priority < 0 || terms->max_priority > 255                   ? "x-max-priority"
-               : terms->dead_letter_routing_key != NULL && !terms->dead_letter_exchange ? "x-dead-letter-routing-key"
-                                                                                        : NULL;
-    case QUEUE_QUORUM:
-        return terms->transient                                                         ? "durable"
-               : terms->exclusive                                                       ? "exclusive"
-               : terms->auto_delete                                                     ? "auto_delete"
-               : terms->max_priority != 0                                               ? "x-max-priority"
-               : terms->dead_letter_routing_key != NULL && !terms->dead_letter_exchange ? "x-dead-letter-routing-key"
-                                                                                        : NULL;
-    case QUEUE_LOG:
-        return terms->transient                      ? "durable"
-               : terms->exclusive                    ? "exclusive"
-               : terms->auto_delete                  ? "auto_delete"
-               : terms->message_ttl != 0             ? "x-message-ttl"
-               : terms->expires != 0                 ? "x-expires"
-               : terms->max_length != 0              ? "x-max-length"
-               : terms->max_priority != 0            ? "x-max-priority"
-               : terms->overflow != NULL             ? "x-overflow"
-               : terms->dead_letter_exchange != NULL ? "x-dead-letter-exchange"
-               : terms->delivery_limit != CONEY_OFF  ? "x-delivery-limit"
-                                                     : NULL;
-    }
-    return NULL;
-}
-
-static bool same_text(const char *a, const char *b)
-{
-    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
-}
-
-static const char *different_in(const struct queue_terms *a, const struct queue_terms *b)
-{
-    return a->kind != b->kind                                                   ? "x-queue-type"
-           : a->transient != b->transient                                       ? "durable"
-           : a->exclusive != b->exclusive                                       ? "exclusive"
-           : a->auto_delete != b->auto_delete                                   ? "auto_delete"
-           : a->message_ttl != b->message_ttl                                   ? "x-message-ttl"
-           : a->expires != b->expires                                           ? "x-expires"
-           : a->max_length != b->max_length                                     ? "x-max-length"
-           : a->max_length_bytes != b->max_length_bytes                         ? "x-max-length-bytes"
-           : a->max_priority != b->max_priority                                 ? "x-max-priority"
-           : a->delivery_limit != b->delivery_limit                             ? "x-delivery-limit"
-           : !same_text(a->overflow, b->overflow)                               ? "x-overflow"
-           : !same_text(a->dead_letter_exchange, b->dead_letter_exchange)       ? "x-dead-letter-exchange"
-           : !same_text(a->dead_letter_routing_key, b->dead_letter_routing_key) ? "x-dead-letter-routing-key"
-           : a->single_active_consumer != b->single_active_consumer             ? "x-single-active-consumer"
-                                                                                : NULL;
-}
-
 /* Queues ------------------------------------------------------------------------------------------------------------------ */
 
 static struct queue *queue_add(struct bus *bus, const char *name, const struct queue_terms *terms, coney_call *call)
@@ -227,9 +20,9 @@ static struct queue *queue_add(struct bus *bus, const char *name, const struct q
 
 static coney_status refuse_queue(const char *name, const struct queue_terms *terms, coney_call *call)
 {
-    if (strlen(name) > NAME_MAX_BYTES)
+    if (strlen(name) > MEMORY_NAME_MAX)
         return memory_fail(call, CONEY_EINVAL, 0, "a queue's name of %zu bytes: at most 255 are possible", strlen(name));
-    const char *invalid = invalid_in(terms);
+    const char *invalid = memory_terms_invalid(terms);
     if (invalid != NULL)
         return memory_fail(call, CONEY_EPRECONDITION, 406,
                            "queue '%s': PRECONDITION_FAILED - invalid arg '%s' for a queue of its type", name, invalid);
@@ -250,7 +43,7 @@ static struct queue *declare_queue(struct bus *bus, const char *name, const stru
     struct queue *queue = memory_queue_find(bus, coney_bytes_str(name));
     if (queue == NULL)
         return queue_add(bus, name, terms, call);
-    const char *different = different_in(&queue->terms, terms);
+    const char *different = memory_terms_difference(&queue->terms, terms);
     bool is_log = queue->terms.kind == QUEUE_LOG;
     if (different != NULL && (!queue->implied || is_log != (terms->kind == QUEUE_LOG))) {
         memory_fail(call, CONEY_EPRECONDITION, 406,
@@ -269,7 +62,7 @@ static bool is_reserved(const char *name)
 
 static coney_status declare_described_queue(struct bus *bus, const coney_amqp_queue *q, coney_call *call)
 {
-    struct queue_terms terms = queue_terms_of(q);
+    struct queue_terms terms = memory_terms_of_queue(q);
     const char *name = q->name != NULL ? q->name : "";
     if (*name == '\0')
         return memory_fail(call, CONEY_EUNSUPPORTED, 0,
@@ -286,7 +79,7 @@ static coney_status declare_described_queue(struct bus *bus, const coney_amqp_qu
     if (is_reserved(name))
         return memory_fail(call, CONEY_EACCESS, 403,
                            "queue '%s': ACCESS_REFUSED - names that begin with 'amq.' are the server's", name);
-    coney_status status = set_arguments(bus, &terms, q->arguments, q->argument_count, name, call);
+    coney_status status = memory_terms_add(&terms, bus->broker->app, q->arguments, q->argument_count, name, call);
     if (status != CONEY_OK)
         return status;
     return declare_queue(bus, name, &terms, call) != NULL ? CONEY_OK : call->status;
@@ -345,26 +138,26 @@ static const char *alternate_of(struct bus *bus, const coney_amqp_exchange *x)
 {
     for (size_t i = 0; i < x->argument_count; i++)
         if (bytes_equal(x->arguments[i].key, CONEY_STR("alternate-exchange")))
-            return keep_text(bus, &x->arguments[i].value);
+            return memory_keep_text(bus->broker->app, &x->arguments[i].value);
     return x->alternate_exchange;
 }
 
 static const char *exchange_difference(const struct exchange *exchange, const coney_amqp_exchange *x, enum exchange_kind kind,
                                        const char *alternate)
 {
-    return exchange->kind != kind                       ? "type"
-           : exchange->transient != x->transient        ? "durable"
-           : exchange->auto_delete != x->auto_delete    ? "auto_delete"
-           : exchange->internal != x->internal          ? "internal"
-           : !same_text(exchange->alternate, alternate) ? "alternate-exchange"
-                                                        : NULL;
+    return exchange->kind != kind                              ? "type"
+           : exchange->transient != x->transient               ? "durable"
+           : exchange->auto_delete != x->auto_delete           ? "auto_delete"
+           : exchange->internal != x->internal                 ? "internal"
+           : !memory_same_text(exchange->alternate, alternate) ? "alternate-exchange"
+                                                               : NULL;
 }
 
 static coney_status declare_exchange(struct bus *bus, const coney_amqp_exchange *x, coney_call *call)
 {
     enum exchange_kind kind;
     const char *name = x->name != NULL ? x->name : "";
-    if (strlen(name) > NAME_MAX_BYTES)
+    if (strlen(name) > MEMORY_NAME_MAX)
         return memory_fail(call, CONEY_EINVAL, 0, "an exchange's name of %zu bytes: at most 255 are possible", strlen(name));
     if (!exchange_kind_of(x->type, &kind))
         return memory_fail(call, CONEY_EUNSUPPORTED, 0,
@@ -439,7 +232,7 @@ static coney_status bind_one(struct bus *bus, struct queue *queue, const coney_q
             call, CONEY_EACCESS, 403,
             "queue '%s': ACCESS_REFUSED - nothing can be bound to the default exchange: every queue is, under its name",
             queue->text);
-    if (b->key != NULL && strlen(b->key) > NAME_MAX_BYTES)
+    if (b->key != NULL && strlen(b->key) > MEMORY_NAME_MAX)
         return memory_fail(call, CONEY_EINVAL, 0, "queue '%s': a binding key of %zu bytes: at most 255 are possible",
                            queue->text, strlen(b->key));
     struct exchange *exchange = memory_exchange_find(bus, coney_bytes_str(b->exchange));
@@ -486,7 +279,7 @@ static struct queue *nameless_of(struct bus *bus, const coney_subscription *subs
 static struct queue *declare_source(struct bus *bus, const coney_subscription *subscription, coney_call *call)
 {
     const coney_queue_source *source = subscription->source.of;
-    struct queue_terms terms = source_terms(source, subscription);
+    struct queue_terms terms = memory_terms_of_source(source, subscription);
     bool is_named = source->name != NULL && *source->name != '\0';
     char made[64];
     text_print(made, sizeof made, "amq.gen-%llu", (unsigned long long)(bus->next_name + 1));
@@ -496,7 +289,7 @@ static struct queue *declare_source(struct bus *bus, const coney_subscription *s
                     name);
         return NULL;
     }
-    if (set_arguments(bus, &terms, source->arguments, source->argument_count, name, call) != CONEY_OK)
+    if (memory_terms_add(&terms, bus->broker->app, source->arguments, source->argument_count, name, call) != CONEY_OK)
         return NULL;
     struct queue *queue = declare_queue(bus, name, &terms, call);
     if (queue == NULL)
@@ -517,7 +310,7 @@ static struct queue *amqp_source(struct bus *bus, const coney_subscription *subs
         return queue;
     if (source->declare)
         return binding_exchanges(bus, source, call) == CONEY_OK ? declare_source(bus, subscription, call) : NULL;
-    struct queue_terms terms = source_terms(source, subscription);
+    struct queue_terms terms = memory_terms_of_source(source, subscription);
     if (*name == '\0') {
         memory_fail(call, CONEY_EINVAL, 0, "a queue that is not declared needs a name");
         return NULL;
@@ -530,7 +323,7 @@ static struct queue *amqp_source(struct bus *bus, const coney_subscription *subs
 
 static struct queue *stream_queue(struct bus *bus, const char *name, int64_t max_bytes, bool declared, coney_call *call)
 {
-    if (name == NULL || *name == '\0' || strlen(name) > NAME_MAX_BYTES) {
+    if (name == NULL || *name == '\0' || strlen(name) > MEMORY_NAME_MAX) {
         memory_fail(call, CONEY_EINVAL, 0, "the name of a stream has 1 to 255 bytes");
         return NULL;
     }

@@ -58,6 +58,18 @@ bool memory_topic_is_valid(coney_bytes name)
     return true;
 }
 
+bool memory_topic_is_single(coney_bytes name)
+{
+    const char *at = name.data;
+    bool in_word = false;
+    for (size_t i = 0; i < name.len; i++) {
+        if (at[i] == '*' || at[i] == '>' || (at[i] == '.' && !in_word))
+            return false;
+        in_word = at[i] != '.';
+    }
+    return in_word;
+}
+
 bool memory_topic_matches(coney_bytes pattern, coney_bytes topic)
 {
     struct words wanted = words_of(pattern);

@@ -12,6 +12,9 @@ bool memory_topic_is_pattern(coney_bytes name);
 
 /* No empty word, and `*` and `>` only as whole words, `>` only as the last. */
 bool memory_topic_is_valid(coney_bytes name);
+
+/* Valid, and no pattern: what can be published to. */
+bool memory_topic_is_single(coney_bytes name);
 bool memory_topic_matches(coney_bytes pattern, coney_bytes topic);
 
 /* Of two patterns that match the same topic: above 0 when `a` is the more specific. Word by word, from the left: a literal before `*` before `>`. */

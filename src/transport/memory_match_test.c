@@ -37,6 +37,10 @@ static void a_topic_with_an_empty_word_or_a_star_inside_a_word_is_not_valid(void
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         if (memory_topic_is_valid(b(bad[i])))
             fail_msg("'%s' passes as valid", bad[i]);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(memory_topic_is_single(b(bad[i])));
+    assert_true(memory_topic_is_single(b("a.b")));
+    assert_false(memory_topic_is_single(b("a.*")));
     assert_true(memory_topic_is_pattern(b("a.*")));
     assert_false(memory_topic_is_pattern(b("a.b")));
 }

@@ -48,7 +48,7 @@ static coney_status check_out(const struct bus *bus, const struct outgoing *out,
     case FACE_MEMORY:
         if (out->expiration != 0 || out->has_priority)
             return CONEY_EUNSUPPORTED;
-        return known != NULL || (memory_topic_is_valid(out->to) && !memory_topic_is_pattern(out->to)) ? CONEY_OK : CONEY_EINVAL;
+        return known != NULL || memory_topic_is_single(out->to) ? CONEY_OK : CONEY_EINVAL;
     case FACE_AMQP:
         return fits_amqp(out) && out->expiration >= 0 ? CONEY_OK : CONEY_EINVAL;
     case FACE_STREAM:
@@ -218,6 +218,13 @@ static inline bool publish_plain(struct bus *bus, const struct outgoing *out)
     return true;
 }
 
+/* Whether a topic that has no queue has nobody else who would take its messages. */
+static bool is_unheard(const struct bus *bus)
+{
+    return list_empty(&bus->patterns) && list_empty(&bus->requests) && bus->options.retain_messages == 0 &&
+           bus->options.retain_bytes == 0;
+}
+
 /* Under the lock. */
 static coney_status publish(struct bus *bus, coney_bytes exchange, const struct outgoing *out, struct verdict *verdict)
 {
@@ -227,6 +234,8 @@ static coney_status publish(struct bus *bus, coney_bytes exchange, const struct 
         return CONEY_ECLOSED;
     if (bus->face == FACE_MEMORY) {
         topic = memory_queue_find(bus, out->to);
+        if (topic == NULL && is_unheard(bus) && !has_more(out))
+            return check_out(bus, out, NULL);
         if (__builtin_expect(full_one(bus, out->to, topic) != NULL, 0))
             status = wait_for_room(bus, out);
         if (status != CONEY_OK)

@@ -469,6 +469,8 @@ bool memory_log_read(struct listener *listener, uint64_t from)
 
 void memory_listener_due(struct listener *listener, int64_t now)
 {
+    if (listener->not_before <= now)
+        listener->not_before = 0;
     while (listener->held != NULL && listener->held->due <= now) {
         struct entry *entry = listener->held;
         listener->held = entry->next;
