@@ -15,6 +15,7 @@ struct scene {
     coney_broker *broker;
     coney_publisher *transactional;
     coney_settle answer;
+    int64_t drain_timeout;
 };
 
 static struct scene *scene_of(coney_delivery *d)
@@ -26,7 +27,7 @@ static void begin(struct scene *scene, const coney_subscription *subscription)
 {
     scene->fake.journal = &scene->journal;
     scene->app = coney_app_new("orders", "1");
-    coney_app_set_state(scene->app, scene);
+    coney_app_configure(scene->app, &(coney_app_options){.state = scene, .drain_timeout = scene->drain_timeout});
     scene->broker = fake_broker(scene->app, &scene->fake);
     scene->transactional =
         coney_publisher_new(scene->broker, &(coney_publisher_options){.name = "tx", .policy = CONEY_PUBLISH_TRANSACTION});
@@ -120,6 +121,32 @@ static void an_ack_commits_and_anything_else_aborts(void **state)
     end(&scene);
 }
 
+static coney_kept *taken;
+
+static coney_settle take_along(coney_delivery *d, const order *o)
+{
+    receipt r = {.order_id = o->id};
+    assert_int_equal(receipt_publish(coney_out_by(d, scene_of(d)->transactional), "a", &r), CONEY_OK);
+    taken = coney_delivery_keep(d);
+    return CONEY_KEPT;
+}
+CONEY_HANDLER(take_along, order);
+
+/* The leak checker sees to it that nothing of the transaction is left. */
+static void a_stop_aborts_the_transaction_of_a_delivery_that_is_kept_on(void **state)
+{
+    (void)state;
+    struct scene scene = {.drain_timeout = CONEY_MILLISECOND};
+    begin(&scene, &(coney_subscription){.source = CONEY_QUEUE("orders"), .handler = take_along_handler});
+    struct fake_message m = {.body = CONEY_STR("{\"id\":7,\"customer\":\"ada\"}")};
+    assert_int_equal(fake_deliver(&scene.fake, "orders", &m), CONEY_KEPT);
+    assert_int_equal(coney_app_stop(scene.app, NULL), CONEY_ETIMEDOUT);
+    assert_non_null(strstr(scene.journal.text, "tx_abort(tx)"));
+    assert_int_equal(scene.fake.tx_open, 0);
+    coney_app_free(&scene.app);
+    assert_int_equal(coney_kept_settle(&taken, CONEY_ACK), CONEY_ECLOSED);
+}
+
 /* Batches --------------------------------------------------------------------------------------------------------- */
 
 static coney_settle sum_up(coney_batch *batch, const order *orders, size_t count)
@@ -188,6 +215,7 @@ int main(void)
         cmocka_unit_test(an_ack_waits_for_the_confirm_of_what_was_published),
         cmocka_unit_test(a_return_applies_on_publish_failure),
         cmocka_unit_test(an_ack_commits_and_anything_else_aborts),
+        cmocka_unit_test(a_stop_aborts_the_transaction_of_a_delivery_that_is_kept_on),
         cmocka_unit_test(every_element_waits_for_what_its_batch_published),
         cmocka_unit_test(a_request_is_acked_when_its_reply_is_out),
     };

@@ -20,7 +20,8 @@ struct coney_transaction {
     struct list open; /* in its publisher's, under its lock */
     struct transaction_scope scope;
     coney_publisher *publisher;
-    void *tx; /* NULL: it was aborted when its publisher was closed */
+    void *_Atomic
+        tx; /* NULL: it was aborted when its publisher was closed, which is not looked at any more: the app may be gone */
     uint64_t count;
     coney_arena *memory; /* of `added`, or NULL */
     struct added *added; /* the last one first */
@@ -99,11 +100,13 @@ static coney_transaction *begin(struct posting *g, coney_call *call, coney_statu
         return NULL;
     }
     coney_transaction *t = calloc(1, sizeof *t);
-    *status = t != NULL ? g->transport->tx_begin(g->outlet, &t->tx, call) : CONEY_ENOMEM;
+    void *tx = NULL;
+    *status = t != NULL ? g->transport->tx_begin(g->outlet, &tx, call) : CONEY_ENOMEM;
     if (*status != CONEY_OK) {
         free(t);
         return NULL;
     }
+    atomic_store_explicit(&t->tx, tx, memory_order_relaxed);
     t->publisher = g->publisher;
     lock_acquire(&g->publisher->lock);
     list_append(&g->publisher->transactions, &t->open);
@@ -118,16 +121,18 @@ static void take_off(coney_transaction *t)
     lock_release(&t->publisher->lock);
 }
 
-static void transaction_free(coney_transaction *t)
+static bool is_aborted(const coney_transaction *t)
 {
-    coney_arena_free(&t->memory);
-    free(t);
+    return atomic_load_explicit(&t->tx, memory_order_acquire) == NULL;
+}
+
+static coney_status refuse_aborted(coney_call *call)
+{
+    return app_refuse(call, CONEY_ECLOSED, "the transaction ended when the app was stopped");
 }
 
 static coney_status add(coney_transaction *t, struct posting *g, const struct outgoing *message)
 {
-    if (t->tx == NULL)
-        return posting_refuse(g, CONEY_ECLOSED, "the transaction ended when the app was stopped");
     if (probe_of(t) != NULL && !remember(t, message))
         return CONEY_ENOMEM;
     coney_status status = g->transport->tx_publish(t->tx, message);
@@ -143,8 +148,6 @@ static coney_status add(coney_transaction *t, struct posting *g, const struct ou
 /* Ends what stands behind it. The posting has entered the publisher. */
 static coney_status finish(coney_transaction *t, struct posting *g, bool commit, coney_call *call)
 {
-    if (t->tx == NULL)
-        return commit ? posting_refuse(g, CONEY_ECLOSED, "the transaction ended when the app was stopped") : CONEY_OK;
     take_off(t);
     if (!commit)
         return g->transport->tx_abort(t->tx, call);
@@ -163,41 +166,48 @@ static coney_status finish(coney_transaction *t, struct posting *g, bool commit,
     return status;
 }
 
-/* Ends and frees it, also when the publisher is closed. */
-static coney_status end(coney_transaction *t, bool commit, coney_call *call)
+static coney_status end_open(coney_transaction *t, bool commit, coney_call *call)
 {
     struct posting g;
     coney_out out = coney_out_by_publisher(t->publisher);
     coney_status status = posting_begin(&g, &out, NULL, 0, call);
     if (status == CONEY_OK) {
         status = finish(t, &g, commit, call);
-        g.accepted = 0;
         posting_end(&g, CONEY_OK);
     } else if (status == CONEY_ECLOSED) {
         take_off(t);
         status = commit ? status : CONEY_OK;
     }
-    transaction_free(t);
     return status;
+}
+
+/* Ends and frees it. */
+static coney_status end(coney_transaction *t, bool commit, coney_call *call)
+{
+    coney_status status = !is_aborted(t) ? end_open(t, commit, call) : commit ? refuse_aborted(call) : CONEY_OK;
+    coney_arena_free(&t->memory);
+    free(t);
+    return status;
+}
+
+/* Takes the first one off and ends it for its owner, who may free it at once. NULL: there is none. */
+static void *take_first(coney_publisher *p)
+{
+    lock_acquire(&p->lock);
+    struct list *first = list_take(&p->transactions);
+    coney_transaction *t = first != NULL ? container_of(first, coney_transaction, open) : NULL;
+    void *tx = t != NULL ? atomic_exchange_explicit(&t->tx, NULL, memory_order_acq_rel) : NULL;
+    lock_release(&p->lock);
+    return tx;
 }
 
 void transaction_abort_all(coney_publisher *p)
 {
-    const struct transport *transport = p->broker->transport;
-    for (;;) {
-        lock_acquire(&p->lock);
-        struct list *first = list_take(&p->transactions);
-        coney_transaction *t = first != NULL ? container_of(first, coney_transaction, open) : NULL;
-        void *tx = t != NULL ? t->tx : NULL;
-        if (t != NULL)
-            t->tx = NULL;
-        lock_release(&p->lock);
-        if (t == NULL)
-            return;
+    for (void *tx = take_first(p); tx != NULL; tx = take_first(p)) {
         app_log(p->broker->app, CONEY_LOG_WARNING,
                 "publisher '%s': a transaction was open when the app was stopped: what it held is dropped", p->name);
         coney_call ignored = {0};
-        transport->tx_abort(tx, &ignored);
+        p->broker->transport->tx_abort(tx, &ignored);
     }
 }
 
@@ -227,6 +237,8 @@ coney_status transaction_add_in_delivery(struct posting *g, const struct outgoin
             g, CONEY_EINVAL,
             "it is transactional: publish through a delivery with coney_out_by, or in coney_transaction_begin");
     coney_transaction *t = find_in(g->delivery, g->publisher);
+    if (t != NULL && is_aborted(t))
+        return posting_refuse(g, CONEY_ECLOSED, "the transaction of the delivery ended when the app was stopped");
     if (t != NULL)
         return add(t, g, message);
     coney_call call = {0};
@@ -294,6 +306,8 @@ coney_status coney_transaction_publish_sized(coney_transaction *transaction, con
 {
     if (transaction == NULL)
         return CONEY_EINVAL;
+    if (is_aborted(transaction))
+        return CONEY_ECLOSED;
     struct posting g;
     coney_out out = coney_out_by_publisher(transaction->publisher);
     coney_status status = posting_begin(&g, &out, options, size, NULL);

@@ -80,6 +80,21 @@ static void a_transactional_publisher_needs_a_delivery(void **state)
     rig_logged(rig, "publisher 'a': it is transactional: publish through a delivery");
 }
 
+static void a_delivery_of_before_a_stop_adds_nothing_to_its_transaction(void **state)
+{
+    struct rig *rig = *state;
+    coney_publisher *a = transactional(rig, "a");
+    rig_open(rig);
+    assert_int_equal(order_publish(coney_out_by(&rig->delivery, a), "x", &ada), CONEY_OK);
+    rig_close(rig);
+    rig_open(rig);
+    assert_int_equal(order_publish(coney_out_by(&rig->delivery, a), "x", &ada), CONEY_ECLOSED);
+    assert_string_equal(rig->delivery.fault.text,
+                        "publisher 'a': the transaction of the delivery ended when the app was stopped");
+    assert_int_equal(delivery_end_transactions(&rig->delivery, true), CONEY_ECLOSED);
+    assert_int_equal(rig->fake.tx_open, 0);
+}
+
 /* By hand --------------------------------------------------------------------------------------------------------- */
 
 static void transactions_by_hand_stand_for_themselves(void **state)
@@ -151,7 +166,7 @@ static void a_stop_aborts_what_is_open(void **state)
     assert_int_equal(order_transact(committed, "x", &ada), CONEY_ECLOSED);
     coney_call call = {0};
     assert_int_equal(coney_transaction_commit(&committed, &call), CONEY_ECLOSED);
-    assert_string_equal(call.text, "publisher 'fake': the transaction ended when the app was stopped");
+    assert_string_equal(call.text, "the transaction ended when the app was stopped");
     assert_int_equal(coney_transaction_abort(&aborted, NULL), CONEY_OK);
 }
 
@@ -229,6 +244,7 @@ int main(void)
         RIGGED(a_commit_that_fails_aborts_the_others_and_is_told),
         RIGGED(a_transaction_that_does_not_begin_refuses_the_publish),
         RIGGED(a_transactional_publisher_needs_a_delivery),
+        RIGGED(a_delivery_of_before_a_stop_adds_nothing_to_its_transaction),
         RIGGED(transactions_by_hand_stand_for_themselves),
         RIGGED(a_failed_commit_leaves_nothing_open),
         RIGGED(a_transaction_is_not_asynchronous),
