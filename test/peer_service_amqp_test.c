@@ -175,6 +175,47 @@ static void connections_bear_the_names_of_the_app_and_the_broker(void **state)
     down(&rig, &peer);
 }
 
+static void what_was_given_is_copied_and_events_go_to_whoever_asked_for_them(void **state)
+{
+    (void)state;
+    struct amqp_peer *peer = amqp_peer_start();
+    struct events events = {0};
+    coney_app *app = coney_app_new("rig", "1");
+    char uri[64], address[64], name[16] = "mine", key[16] = "cost-centre", value[16] = "4711";
+    snprintf(uri, sizeof uri, "amqp://127.0.0.1:1"); /* where nobody listens */
+    snprintf(address, sizeof address, "%s", amqp_peer_address(peer));
+    const char *addresses[] = {address, NULL};
+    coney_field property = {coney_bytes_str(key), coney_value_string(coney_bytes_str(value))};
+    coney_amqp_options options = {.name = name,
+                                  .addresses = addresses,
+                                  .on_event = events_add,
+                                  .event_ctx = &events,
+                                  .client_properties = &property,
+                                  .client_property_count = 1};
+    coney_broker *broker = coney_app_amqp(app, uri, &options);
+    memset(uri, 'x', sizeof uri - 1);
+    memset(address, 'x', sizeof address - 1);
+    memset(name, 'x', sizeof name - 1);
+    memset(key, 'x', sizeof key - 1);
+    memset(value, 'x', sizeof value - 1);
+    addresses[0] = NULL;
+    coney_call call = {0};
+    if (broker->transport->connect(broker->self, broker, &call) != CONEY_OK)
+        fail_msg("%s", call.text);
+    const struct amqp_method *start = &amqp_peer_expect(peer, AMQP_CONNECTION_START_OK)->method;
+    const coney_value *properties = &start->connection_start_ok.client_properties;
+    coney_value found;
+    assert_true(coney_value_find(properties, CONEY_STR("cost-centre"), &found));
+    assert_true(bytes_equal(found.as.bytes, CONEY_STR("4711")));
+    assert_true(coney_value_find(properties, CONEY_STR("connection_name"), &found));
+    assert_true(memcmp(found.as.bytes.data, "mine", 4) == 0);
+    (void)events_wait(&events, CONEY_EVENT_CONNECTED, 0);
+    assert_int_equal(broker->transport->disconnect(broker->self, NULL), CONEY_OK);
+    coney_app_free(&app);
+    amqp_peer_stop(&peer);
+    events_free(&events);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +225,7 @@ int main(void)
         cmocka_unit_test(a_queue_that_is_missing_after_a_cut_is_waited_for),
         cmocka_unit_test(a_right_that_is_taken_away_ends_the_subscription_also_under_a_handler),
         cmocka_unit_test(connections_bear_the_names_of_the_app_and_the_broker),
+        cmocka_unit_test(what_was_given_is_copied_and_events_go_to_whoever_asked_for_them),
     };
     return run_tests(tests);
 }
