@@ -122,7 +122,7 @@ coney_status coney_decode(const coney_codec *codec, coney_bytes body, const cone
     return refuse(fault, CONEY_EINVAL, "%s is no message", type->name);
 }
 
-static coney_status encode_any(const coney_codec *codec, const coney_type *type, const void *value, coney_sink *sink,
+static inline coney_status encode_any(const coney_codec *codec, const coney_type *type, const void *value, coney_sink *sink,
                                coney_arena *arena, coney_fault *fault)
 {
     if (__builtin_expect(type->kind == CONEY_KIND_MESSAGE, 1))

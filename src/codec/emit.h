@@ -3,10 +3,11 @@
  *
  *   enum { MAPS_ARE_COUNTED = … }                   1: put_map needs the count
  *   put_bool, put_unsigned, put_signed, put_f32, put_f64, put_text, put_binary, put_time, put_raw
+ *   put_quick(sink, member, value, index)           a key and its value in one go; false: nothing was written
  *   put_list(b, sink, count), put_next(b, sink, index) before each element, put_list_end
  *   put_map(b, sink, count), put_key(b, sink, key, index) before each value, put_map_end
  *
- * All take (struct bind *, coney_sink *, …) and return false with a fault when the value has no form on the wire. That memory was
+ * All others take (struct bind *, coney_sink *, …) and return false with a fault when the value has no form on the wire. That memory was
  * out stands in the sink. */
 #include "codec/bind.h"
 #include "codec/sink.h"
@@ -147,6 +148,10 @@ static bool emit_fields(struct bind *b, coney_sink *sink, const coney_type *type
         if (emit_is_absent(member, at))
             continue;
         step->at = member;
+        if (put_quick(sink, member, at, index)) {
+            index++;
+            continue;
+        }
         if (!put_key(b, sink, type_wire_name(member), index++) || !emit_member(b, sink, member, at))
             return false;
     }

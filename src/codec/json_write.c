@@ -27,31 +27,43 @@ struct number {
     uint8_t text[2 * NUMBER_MOST];
 };
 
-static inline void put_number(coney_sink *sink, const struct number *number, const uint8_t *start)
-{
-    uint8_t *room = sink_room(sink, NUMBER_MOST);
-    if (room == NULL)
-        return;
-    memcpy(room, start, NUMBER_MOST);
-    sink->len += (size_t)(number->text + NUMBER_MOST - start);
-}
+static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
+                            "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
+                            "8081828384858687888990919293949596979899";
 
 /* Writes the digits in front of `end` and returns where they begin. */
 static inline uint8_t *digits_before(uint8_t *end, uint64_t number)
 {
-    do {
-        *--end = (uint8_t)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
+    for (; number >= 10; number /= 100) {
+        end -= 2;
+        memcpy(end, pairs + number % 100 * 2, 2);
+        if (number < 100)
+            return end;
+    }
+    *--end = (uint8_t)('0' + number);
     return end;
+}
+
+/* Copies a finished number to `at`, where NUMBER_MOST bytes have room, and returns where it ends. */
+static inline uint8_t *copy_number(uint8_t *at, const struct number *number, const uint8_t *start)
+{
+    memcpy(at, start, NUMBER_MOST);
+    return at + (number->text + NUMBER_MOST - start);
+}
+
+static inline uint8_t *write_unsigned(uint8_t *at, uint64_t value)
+{
+    struct number number;
+    memset(number.text + NUMBER_MOST, 0, NUMBER_MOST);
+    return copy_number(at, &number, digits_before(number.text + NUMBER_MOST, value));
 }
 
 static inline bool put_unsigned(struct bind *b, coney_sink *sink, uint64_t number)
 {
     (void)b;
-    struct number n;
-    memset(n.text + NUMBER_MOST, 0, NUMBER_MOST);
-    put_number(sink, &n, digits_before(n.text + NUMBER_MOST, number));
+    uint8_t *room = sink_room(sink, NUMBER_MOST);
+    if (room != NULL)
+        sink->len = (size_t)(write_unsigned(room, number) - sink->data);
     return true;
 }
 
@@ -88,19 +100,19 @@ static bool decimal_of(double number, bool narrow, struct decimal *out)
     return false;
 }
 
-static inline void put_decimal(coney_sink *sink, bool negative, const struct decimal *decimal)
+static inline uint8_t *write_decimal(uint8_t *to, bool negative, const struct decimal *decimal)
 {
-    struct number n;
-    uint8_t *at = n.text + NUMBER_MOST;
-    memset(at, 0, NUMBER_MOST);
+    struct number number;
+    uint8_t *at = number.text + NUMBER_MOST;
     uint64_t whole = decimal->whole;
+    memset(at, 0, NUMBER_MOST);
     for (unsigned i = 0; i < decimal->places; i++, whole /= 10)
         *--at = (uint8_t)('0' + whole % 10);
     *--at = '.';
     at = digits_before(at, whole);
     if (negative)
         *--at = '-';
-    put_number(sink, &n, at);
+    return copy_number(to, &number, at);
 }
 
 /* yyjson writes into the sink: what it asks for is one block. */
@@ -126,7 +138,9 @@ static bool put_real(struct bind *b, coney_sink *sink, double number, bool narro
     if (!isfinite(number))
         return bind_fail(b, "%s, which JSON cannot say", isnan(number) ? "NaN" : "an infinite number");
     if (decimal_of(number, narrow, &decimal)) {
-        put_decimal(sink, number < 0, &decimal);
+        uint8_t *room = sink_room(sink, NUMBER_MOST);
+        if (room != NULL)
+            sink->len = (size_t)(write_decimal(room, number < 0, &decimal) - sink->data);
         return true;
     }
     yyjson_alc alc = {writer_malloc, writer_realloc, writer_free, sink};
@@ -182,8 +196,8 @@ static bool put_escaped(struct bind *b, coney_sink *sink, coney_bytes text, size
     return true;
 }
 
-/* put_quoted for what is long, not plain, or without room. */
-static __attribute__((noinline)) bool put_any_quoted(struct bind *b, coney_sink *sink, bool comma, coney_bytes text, bool colon)
+/* A text, a comma before it and a colon behind it. Quotes behind the copy end the search for what is not plain. */
+static bool put_quoted(struct bind *b, coney_sink *sink, bool comma, coney_bytes text, bool colon)
 {
     if (comma)
         sink_byte(sink, ',');
@@ -200,25 +214,6 @@ static __attribute__((noinline)) bool put_any_quoted(struct bind *b, coney_sink 
     sink_byte(sink, '"');
     if (colon)
         sink_byte(sink, ':');
-    return true;
-}
-
-/* A text, a comma before it and a colon behind it. Quotes behind the copy end the search for what is not plain. */
-static inline bool put_quoted(struct bind *b, coney_sink *sink, bool comma, coney_bytes text, bool colon)
-{
-    if (text.len > SPECIAL_SPAN || !sink_has(sink, 2 * SPECIAL_SPAN + 4))
-        return put_any_quoted(b, sink, comma, text, colon);
-    uint8_t *room = sink->data + sink->len;
-    room[0] = ',';
-    room += comma;
-    *room++ = '"';
-    sink_copy(room, text.data, text.len);
-    memset(room + text.len, '"', SPECIAL_SPAN);
-    if (__builtin_expect(special_find(room) < text.len, 0))
-        return put_any_quoted(b, sink, comma, text, colon);
-    room += text.len;
-    room[1] = ':';
-    sink->len = (size_t)(room + 1 + colon - sink->data);
     return true;
 }
 
@@ -298,6 +293,73 @@ static bool put_map_end(struct bind *b, coney_sink *sink)
 {
     (void)b;
     sink_byte(sink, '}');
+    return true;
+}
+
+/* Members in one go ------------------------------------------------------------------------------------------------ */
+
+/* A text of up to SPECIAL_SPAN bytes; NULL when it is not plain. */
+static inline uint8_t *write_short(uint8_t *at, coney_bytes text)
+{
+    *at++ = '"';
+    sink_copy(at, text.data, text.len);
+    memset(at + text.len, '"', SPECIAL_SPAN);
+    return special_find(at) >= text.len ? at + text.len + 1 : NULL;
+}
+
+static inline uint8_t *write_string(uint8_t *at, const coney_bytes *text)
+{
+    return text->len <= SPECIAL_SPAN ? write_short(at, *text) : NULL;
+}
+
+static inline uint8_t *write_real(uint8_t *at, double number)
+{
+    struct decimal decimal;
+    return decimal_of(number, false, &decimal) ? write_decimal(at, number < 0, &decimal) : NULL;
+}
+
+static inline uint8_t *write_bool(uint8_t *at, bool yes)
+{
+    memcpy(at, yes ? "true" : "false", 5);
+    return at + (yes ? 4 : 5);
+}
+
+enum { MEMBER_MOST = 2 * (2 * SPECIAL_SPAN + 4) }; /* a key and a text, each with what is written behind it on the way */
+
+/* A member whose key and value are short and plain, as most are, with the comma before it. False: nothing is written. */
+static inline bool put_quick(coney_sink *sink, const coney_member *member, const void *value, size_t index)
+{
+    coney_bytes name = type_wire_name(member);
+    if (member->shape != CONEY_SHAPE_ONE || name.len > SPECIAL_SPAN || !sink_has(sink, MEMBER_MOST))
+        return false;
+    uint8_t *at = sink->data + sink->len;
+    *at = ',';
+    at = write_short(at + (index > 0), name);
+    if (at == NULL)
+        return false;
+    *at++ = ':';
+    switch (member->kind) {
+    case CONEY_KIND_STRING:
+        at = write_string(at, value);
+        break;
+    case CONEY_KIND_U64:
+        at = write_unsigned(at, *(const uint64_t *)value);
+        break;
+    case CONEY_KIND_U32:
+        at = write_unsigned(at, *(const uint32_t *)value);
+        break;
+    case CONEY_KIND_F64:
+        at = write_real(at, *(const double *)value);
+        break;
+    case CONEY_KIND_BOOL:
+        at = write_bool(at, *(const bool *)value);
+        break;
+    default:
+        return false;
+    }
+    if (__builtin_expect(at == NULL, 0))
+        return false;
+    sink->len = (size_t)(at - sink->data);
     return true;
 }
 

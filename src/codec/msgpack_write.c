@@ -134,6 +134,12 @@ static bool put_map_end(struct bind *b, coney_sink *sink)
     return true;
 }
 
+static inline bool put_quick(coney_sink *sink, const coney_member *member, const void *value, size_t index)
+{
+    (void)sink, (void)member, (void)value, (void)index;
+    return false;
+}
+
 enum { MAPS_ARE_COUNTED = 1 };
 
 #include "codec/emit.h"

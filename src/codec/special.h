@@ -20,11 +20,11 @@ enum { SPECIAL_SPAN = 16 };
 static inline size_t special_find(const void *at)
 {
     __m128i span = _mm_loadu_si128(at);
-    __m128i below = _mm_cmplt_epi8(span, _mm_set1_epi8(0x20)); /* signed: what is not ASCII is below, too */
+    __m128i above = _mm_cmpgt_epi8(span, _mm_set1_epi8(0x1f)); /* signed: what is not ASCII is not above */
     __m128i quote = _mm_cmpeq_epi8(span, _mm_set1_epi8('"'));
     __m128i backslash = _mm_cmpeq_epi8(span, _mm_set1_epi8('\\'));
-    unsigned found = (unsigned)_mm_movemask_epi8(_mm_or_si128(below, _mm_or_si128(quote, backslash)));
-    return (size_t)__builtin_ctz(found | 1u << SPECIAL_SPAN);
+    unsigned plain = (unsigned)_mm_movemask_epi8(_mm_andnot_si128(_mm_or_si128(quote, backslash), above));
+    return (size_t)__builtin_ctz(~plain);
 }
 
 #else
