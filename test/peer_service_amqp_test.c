@@ -154,6 +154,78 @@ static void a_right_that_is_taken_away_ends_the_subscription_also_under_a_handle
     inbox_free(&inbox);
 }
 
+/* consume-ok, and then nothing more. */
+static bool consume_and_cut(void *ctx, struct amqp_peer *peer, const struct amqp_peer_record *record)
+{
+    (void)ctx;
+    amqp_peer_treat(peer, record);
+    amqp_peer_cut(peer, record->connection, PEER_FIN);
+    return true;
+}
+
+static void a_cut_right_behind_the_subscription_is_seen(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        struct rig rig;
+        struct amqp_peer *peer;
+        struct inbox inbox = {0};
+        up(&rig, &peer);
+        amqp_peer_call_at(peer, AMQP_BASIC_CONSUME, 1, consume_and_cut, NULL);
+        rig_add(&rig, &inbox, &(coney_subscription){.source = CONEY_QUEUE("q")});
+        rig_start(&rig);
+        amqp_peer_wait_count(peer, AMQP_BASIC_CONSUME, 2);
+        amqp_peer_wait_consumers(peer, "q", 1);
+        amqp_peer_deliver(peer, "q", 0, 1);
+        inbox_wait(&inbox, 1);
+        inbox_wait_for(&inbox, &inbox.active_again, inbox.inactive);
+        down(&rig, &peer);
+        inbox_free(&inbox);
+    }
+}
+
+struct gate {
+    struct monitor monitor;
+    bool is_open;
+};
+
+static coney_settle wait_at_gate(struct inbox *inbox, struct incoming *m, size_t nth)
+{
+    struct gate *gate = inbox->ctx;
+    (void)m;
+    (void)nth;
+    monitor_lock(&gate->monitor);
+    while (!gate->is_open)
+        (void)monitor_wait(&gate->monitor, INT64_MAX);
+    monitor_unlock(&gate->monitor);
+    return CONEY_ACK;
+}
+
+static void an_unsubscribe_waits_for_a_handler_only_so_long(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct amqp_peer *peer;
+    struct gate gate = {.is_open = false};
+    struct inbox inbox = {.decide = wait_at_gate, .ctx = &gate};
+    up(&rig, &peer);
+    rig_add(&rig, &inbox, &(coney_subscription){.source = CONEY_QUEUE("q")});
+    rig_start(&rig);
+    amqp_peer_deliver(peer, "q", 0, 3);
+    inbox_wait(&inbox, 1);
+    coney_call call = {.deadline = 50 * CONEY_MILLISECOND};
+    assert_int_equal(rig.transport->unsubscribe(rig.feeds[0], &call), CONEY_ETIMEDOUT);
+    rig.feeds[0] = NULL;
+    monitor_lock(&gate.monitor);
+    gate.is_open = true;
+    monitor_broadcast(&gate.monitor);
+    monitor_unlock(&gate.monitor);
+    down(&rig, &peer);
+    assert_int_equal(inbox_count(&inbox), 1);
+    inbox_free(&inbox);
+    monitor_free(&gate.monitor);
+}
+
 static void connections_bear_the_names_of_the_app_and_the_broker(void **state)
 {
     (void)state;
@@ -224,6 +296,8 @@ int main(void)
         cmocka_unit_test(a_cancel_of_a_queue_that_only_moves_is_no_end),
         cmocka_unit_test(a_queue_that_is_missing_after_a_cut_is_waited_for),
         cmocka_unit_test(a_right_that_is_taken_away_ends_the_subscription_also_under_a_handler),
+        cmocka_unit_test(a_cut_right_behind_the_subscription_is_seen),
+        cmocka_unit_test(an_unsubscribe_waits_for_a_handler_only_so_long),
         cmocka_unit_test(connections_bear_the_names_of_the_app_and_the_broker),
         cmocka_unit_test(what_was_given_is_copied_and_events_go_to_whoever_asked_for_them),
     };

@@ -194,18 +194,18 @@ static coney_amqp_consumer *open_consumer(struct tamqp_feed *feed, coney_call *c
     return consumer;
 }
 
-/* Gives the handle out, to events, too; true: it works at this moment, as far as these have told. */
-static bool take_consumer(struct tamqp_feed *feed, coney_amqp_consumer *consumer)
+/* Gives the handle out to events. What they had said before is told under the lock: what they say from here on comes after it. */
+static void take_consumer(struct tamqp_feed *feed, coney_amqp_consumer *consumer)
 {
     struct tamqp *t = feed->amqp;
     lock_acquire(&t->lock);
-    bool lost = t->early.handle == consumer && t->early.type != CONEY_EVENT_RECOVERED;
+    if (t->early.handle == consumer && t->early.type != CONEY_EVENT_RECOVERED)
+        feed->feed.sink->active(feed->feed.sink, false);
     feed->consumer = consumer;
     feed->next = t->feeds;
     t->feeds = feed;
     t->opening = NULL;
     lock_release(&t->lock);
-    return !lost;
 }
 
 static void begin_opening(struct tamqp_feed *feed)
@@ -250,8 +250,7 @@ coney_status tamqp_subscribe(void *self, const coney_subscription *subscription,
         free(mine);
         return call->status;
     }
-    if (!take_consumer(mine, consumer))
-        sink->active(sink, false);
+    take_consumer(mine, consumer);
     return CONEY_OK;
 }
 
