@@ -546,6 +546,101 @@ static void a_handler_does_not_wait_for_room_that_it_would_have_to_make(void **s
     live_end(&l);
 }
 
+/* Many at once ---------------------------------------------------------------------------------------------------------------- */
+
+enum { PUBLISHERS = 2, EACH = 5000 };
+
+struct crowd {
+    struct live live;
+    _Atomic uint32_t next_publisher;
+    uint64_t expected[PUBLISHERS];
+    _Atomic uint64_t count;
+    _Atomic uint64_t misplaced;
+};
+
+static struct crowd *crowd;
+
+static coney_settle count_by_publisher(struct sink *sink, struct incoming *m)
+{
+    uint64_t number[2];
+    (void)sink;
+    memcpy(number, m->body.data, sizeof number);
+    if (number[1] == 0)
+        crowd->expected[number[0]] = 0; /* from the start, or once more after the seek */
+    if (crowd->expected[number[0]]++ != number[1])
+        atomic_fetch_add(&crowd->misplaced, 1);
+    atomic_fetch_add(&crowd->count, 1);
+    return CONEY_ACK;
+}
+
+static coney_settle count_nothing(struct sink *sink, struct incoming *m)
+{
+    (void)sink;
+    (void)m;
+    return CONEY_ACK;
+}
+
+static void *publish_each(void *arg)
+{
+    (void)arg;
+    uint64_t number[2] = {atomic_fetch_add(&crowd->next_publisher, 1), 0};
+    const struct outgoing out = {.to = CONEY_STR("crowd.here"), .body = {number, sizeof number}};
+    for (; number[1] < EACH; number[1]++)
+        if (crowd->live.outlet->transport->publish(crowd->live.outlet, &out, 0) != CONEY_OK)
+            return (void *)"refused";
+    return NULL;
+}
+
+static bool has_counted(void *wanted)
+{
+    return atomic_load(&crowd->count) >= *(uint64_t *)wanted;
+}
+
+static void subscriptions_come_and_go_while_publishers_publish(void **state)
+{
+    (void)state;
+    static struct crowd c;
+    memset(&c, 0, sizeof c);
+    crowd = &c;
+    coney_call call = {0};
+    c.live.app = coney_app_new("live", "1");
+    c.live.broker = coney_app_memory(c.live.app, &(coney_memory_options){.retain_messages = PUBLISHERS * EACH});
+    const struct transport *t = c.live.broker->transport;
+    void *self = c.live.broker->self;
+    assert_int_equal(t->connect(self, c.live.broker, &call), CONEY_OK);
+    const struct outlet_options options = {.outcome = live_outcome, .ctx = &c.live};
+    assert_int_equal(t->open_outlet(self, &options, &c.live.outlet, &call), CONEY_OK);
+    const coney_subscription all = {.source = CONEY_TOPIC("crowd.here", .max_waiting = 500)};
+    const coney_subscription others = {.source = CONEY_TOPIC("crowd.*", .max_waiting = 50)};
+    struct sink counting = {.deliver = count_by_publisher};
+    struct sink passing = {.deliver = count_nothing};
+    struct feed *feed;
+    assert_int_equal(t->subscribe(self, &all, &counting, &feed, &call), CONEY_OK);
+
+    pthread_t threads[PUBLISHERS];
+    for (size_t i = 0; i < PUBLISHERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, publish_each, NULL), 0);
+    for (int i = 0; i < 50; i++) {
+        struct feed *passer;
+        assert_int_equal(t->subscribe(self, &others, &passing, &passer, &call), CONEY_OK);
+        assert_int_equal(t->unsubscribe(passer, &call), CONEY_OK);
+    }
+    for (size_t i = 0; i < PUBLISHERS; i++) {
+        void *said = NULL;
+        pthread_join(threads[i], &said);
+        assert_null(said);
+    }
+    uint64_t wanted = PUBLISHERS * EACH;
+    wait_until("all had come", has_counted, &wanted);
+    const coney_position first = {.at = CONEY_STREAM_FIRST};
+    assert_int_equal(t->seek(feed, &first, &call), CONEY_OK);
+    wanted *= 2;
+    wait_until("all had come again", has_counted, &wanted);
+    assert_int_equal(atomic_load(&c.misplaced), 0);
+    assert_int_equal(t->unsubscribe(feed, &call), CONEY_OK);
+    live_end(&c.live);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -566,6 +661,7 @@ int main(void)
         cmocka_unit_test(a_retry_comes_when_its_time_is_over),
         cmocka_unit_test(a_request_waits_for_its_reply_and_not_for_ever),
         cmocka_unit_test(a_handler_does_not_wait_for_room_that_it_would_have_to_make),
+        cmocka_unit_test(subscriptions_come_and_go_while_publishers_publish),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
