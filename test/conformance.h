@@ -170,6 +170,9 @@ void listener_mark(struct listener *listener, size_t source);
 /* Settles what was kept. */
 coney_status listener_settle(struct listener *listener, size_t nth, coney_settle how);
 
+/* Copies what was kept, and waits for the outcome, which is the answer if there is one. */
+coney_status listener_copy(struct listener *listener, size_t nth, const char *to, uint64_t attempts, int64_t delay);
+
 /* A call of the suite's: its deadline is bounded. */
 coney_call stand_call(void);
 

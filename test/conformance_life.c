@@ -38,11 +38,14 @@ static void a_broker_that_cannot_be_reached_is_named_within_the_deadline(void **
 static void after_disconnecting_a_broker_may_be_connected_again(void **state)
 {
     struct stand stand;
-    stand_up(&stand, *state, 1);
+    stand_up(&stand, *state, 2);
     for (size_t round = 0; round < 3; round++) {
-        struct listener listener = {0};
+        struct listener listener = {.keep = true};
         listener_start(&listener, &stand, 0);
         listener_mark(&listener, 0);
+        must(listener_copy(&listener, 0, stand.names[1], 1, 0), NULL, "copy");
+        for (size_t i = 0; i < listener_count(&listener); i++)
+            must(listener_settle(&listener, i, CONEY_ACK), NULL, "settle");
         listener_free(&listener);
         stand_close(&stand);
         stand_open(&stand);

@@ -251,27 +251,6 @@ static void settling_after_the_end_of_the_feed_is_answered_and_harmless(void **s
 
 /* Copies -------------------------------------------------------------------------------------------------------------------------------- */
 
-static void copied(void *ctx, const coney_outcome *outcome)
-{
-    struct outcomes_by_tag *outcomes = ctx;
-    monitor_lock(&outcomes->monitor);
-    outcomes->count++;
-    outcomes->last = outcome->tag == 77 ? outcome->status : CONEY_EINVAL;
-    monitor_broadcast(&outcomes->monitor);
-    monitor_unlock(&outcomes->monitor);
-}
-
-static coney_status copy_outcome(struct stand *stand, struct outcomes_by_tag *outcomes)
-{
-    int64_t until = now_ms() + scaled_ms(SUPPORT_PATIENCE);
-    monitor_lock(&outcomes->monitor);
-    while (outcomes->count == 0 && stand_await(stand, &outcomes->monitor, until))
-        ;
-    coney_status status = outcomes->count == 1 ? outcomes->last : CONEY_ETIMEDOUT;
-    monitor_unlock(&outcomes->monitor);
-    return status;
-}
-
 static void send_with_header(struct stand *stand)
 {
     const coney_field header = {CONEY_STR("tenant"), coney_value_string(CONEY_STR("ada"))};
@@ -289,15 +268,12 @@ static void a_copy_has_all_that_the_message_had_and_the_attempts(void **state)
     struct stand stand;
     struct listener listener = {.keep = true};
     struct listener dead = {.keep = true};
-    struct outcomes_by_tag outcomes = {0};
     stand_up(&stand, *state, 2);
     listener_start(&listener, &stand, 0);
     listener_start(&dead, &stand, 1);
     send_with_header(&stand);
     listener_wait(&listener, 1);
-    struct incoming kept = listener_of(&listener, 0).kept;
-    must(stand.transport->copy(&kept, stand.names[1], 3, 0, copied, &outcomes, 77), NULL, "copy");
-    must(copy_outcome(&stand, &outcomes), NULL, "the outcome of the copy");
+    must(listener_copy(&listener, 0, stand.names[1], 3, 0), NULL, "copy");
     must(listener_settle(&listener, 0, CONEY_ACK), NULL, "settle");
     listener_wait(&dead, 1);
     struct arrival copy = listener_of(&dead, 0);
@@ -311,20 +287,14 @@ static void a_copy_has_all_that_the_message_had_and_the_attempts(void **state)
     must(listener_settle(&dead, 0, CONEY_ACK), NULL, "settle");
     listener_free(&listener);
     listener_free(&dead);
-    monitor_free(&outcomes.monitor);
     stand_down(&stand);
 }
 
 /* Copies the nth arrival back and settles it. */
 static void copy_back(struct listener *listener, size_t nth, uint64_t attempts, int64_t delay)
 {
-    struct stand *stand = listener->stand;
-    struct outcomes_by_tag outcomes = {0};
-    struct incoming kept = listener_of(listener, nth).kept;
-    must(stand->transport->copy(&kept, NULL, attempts, delay, copied, &outcomes, 77), NULL, "copy");
-    must(copy_outcome(stand, &outcomes), NULL, "the outcome of the copy");
+    must(listener_copy(listener, nth, NULL, attempts, delay), NULL, "copy");
     must(listener_settle(listener, nth, CONEY_ACK), NULL, "settle");
-    monitor_free(&outcomes.monitor);
 }
 
 /* A copy of a copy counts on; the count stands in the message once. */
@@ -407,8 +377,7 @@ static void a_source_that_takes_no_copies_back_says_so(void **state)
     listener_start(&listener, &stand, 0);
     stand_publish(&stand, 0, "spent");
     listener_wait(&listener, 1);
-    struct incoming kept = listener_of(&listener, 0).kept;
-    assert_int_equal(stand.transport->copy(&kept, NULL, 1, 0, copied, NULL, 77), CONEY_EUNSUPPORTED);
+    assert_int_equal(listener_copy(&listener, 0, NULL, 1, 0), CONEY_EUNSUPPORTED);
     assert_false(stand.transport->delays(listener.feed));
     must(listener_settle(&listener, 0, CONEY_ACK), NULL, "settle");
     listener_free(&listener);
@@ -419,19 +388,14 @@ static void a_copy_to_a_destination_that_is_not_there_fails(void **state)
 {
     struct stand stand;
     struct listener listener = {.keep = true};
-    struct outcomes_by_tag outcomes = {0};
     stand_up(&stand, *state, 1);
     listener_start(&listener, &stand, 0);
     stand_publish(&stand, 0, "spent");
     listener_wait(&listener, 1);
-    struct incoming kept = listener_of(&listener, 0).kept;
-    coney_status status = stand.transport->copy(&kept, "conformance-nowhere", 1, 0, copied, &outcomes, 77);
-    if (status == CONEY_OK)
-        status = copy_outcome(&stand, &outcomes);
+    coney_status status = listener_copy(&listener, 0, "conformance-nowhere", 1, 0);
     assert_true(status == CONEY_ENOTFOUND || status == CONEY_ERETURNED);
     must(listener_settle(&listener, 0, CONEY_ACK), NULL, "settle");
     listener_free(&listener);
-    monitor_free(&outcomes.monitor);
     stand_down(&stand);
 }
 

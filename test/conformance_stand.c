@@ -401,3 +401,36 @@ coney_status listener_settle(struct listener *listener, size_t nth, coney_settle
     struct incoming kept = listener_of(listener, nth).kept;
     return listener->stand->transport->settle(&kept, how);
 }
+
+static void copied(void *ctx, const coney_outcome *outcome)
+{
+    struct outcomes_by_tag *outcomes = ctx;
+    monitor_lock(&outcomes->monitor);
+    outcomes->count++;
+    outcomes->last = outcome->tag == 77 ? outcome->status : CONEY_EINVAL;
+    monitor_broadcast(&outcomes->monitor);
+    monitor_unlock(&outcomes->monitor);
+}
+
+static coney_status copy_outcome(struct stand *stand, struct outcomes_by_tag *outcomes)
+{
+    int64_t until = now_ms() + scaled_ms(SUPPORT_PATIENCE);
+    monitor_lock(&outcomes->monitor);
+    while (outcomes->count == 0 && stand_await(stand, &outcomes->monitor, until))
+        ;
+    coney_status status = outcomes->count == 1 ? outcomes->last : CONEY_ETIMEDOUT;
+    monitor_unlock(&outcomes->monitor);
+    return status;
+}
+
+coney_status listener_copy(struct listener *listener, size_t nth, const char *to, uint64_t attempts, int64_t delay)
+{
+    struct stand *stand = listener->stand;
+    struct outcomes_by_tag outcomes = {0};
+    struct incoming kept = listener_of(listener, nth).kept;
+    coney_status status = stand->transport->copy(&kept, to, attempts, delay, copied, &outcomes, 77);
+    if (status == CONEY_OK)
+        status = copy_outcome(stand, &outcomes);
+    monitor_free(&outcomes.monitor);
+    return status;
+}

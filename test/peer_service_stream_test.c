@@ -202,6 +202,22 @@ static void what_streams_cannot_honour_is_unsupported(void **state)
     down(&stand);
 }
 
+static void a_stream_without_a_leader_yet_is_tried_again(void **state)
+{
+    (void)state;
+    struct stand stand;
+    struct listener listener = {.keep = false};
+    up(&stand, 1);
+    peer_answer(peer, STREAM_SUBSCRIBE, 1, STREAM_CODE_STREAM_NOT_AVAILABLE);
+    peer_answer(peer, STREAM_DECLARE_PUBLISHER, 1, STREAM_CODE_STREAM_NOT_AVAILABLE);
+    listener_start(&listener, &stand, 0);
+    stand_publish(&stand, 0, "x");
+    assert_int_equal(peer_count(peer, STREAM_SUBSCRIBE), 2);
+    assert_int_equal(peer_count(peer, STREAM_DECLARE_PUBLISHER), 2);
+    listener_free(&listener);
+    down(&stand);
+}
+
 /* Bodies in parts ----------------------------------------------------------------------------------------------------------------- */
 
 /* A chunk of one message, of two data sections: "one" and "two". */
@@ -239,7 +255,10 @@ static void a_body_in_parts_may_be_kept_and_comes_again(void **state)
     listener_start(&listener, &stand, 0);
     deliver_parts(&stand, 0);
     listener_wait(&listener, 1);
-    assert_memory_equal(listener_of(&listener, 0).kept.body.data, "onetwo", 6);
+    struct incoming kept = listener_of(&listener, 0).kept;
+    assert_memory_equal(kept.body.data, "onetwo", 6);
+    assert_ptr_equal(stand.transport->stream_delivery(&kept)->encoded.data,
+                     coney_stream_kept_delivery(kept.kept)->encoded.data);
     must(listener_settle(&listener, 0, CONEY_REQUEUE), NULL, "settle");
     listener_wait(&listener, 2);
     assert_memory_equal(listener_of(&listener, 1).kept.body.data, "onetwo", 6);
@@ -324,6 +343,7 @@ int main(void)
         cmocka_unit_test(on_a_loop_a_destination_that_is_not_open_answers_again),
         cmocka_unit_test(closing_a_publisher_whose_confirms_do_not_come_ends_at_its_deadline_with_unknown_outcomes),
         cmocka_unit_test(what_streams_cannot_honour_is_unsupported),
+        cmocka_unit_test(a_stream_without_a_leader_yet_is_tried_again),
         cmocka_unit_test(a_body_in_parts_is_joined),
         cmocka_unit_test(a_body_in_parts_may_be_kept_and_comes_again),
         cmocka_unit_test(all_but_the_last_of_a_chunk_say_that_more_follow),
