@@ -30,7 +30,8 @@
  * optional, list nor map is required. Null counts as absent. An absent list or map is empty.
  * Options of the type, at most four, after its table: strict: a field that is not in the table is an error; otherwise it is passed over.
  * to("destination"): where CONEY_MESSAGE's publish function sends it when it is told nothing else; "a.{x}.b" puts the text of member x there.
- * header("name") (sets): see CONEY_SET. Twice the same field in a message is an error, whatever the type says.
+ * header("name") (sets): see CONEY_SET. Twice the same field in a message is an error, whatever the type says, and
+ * twice the same key in a map; fields that are passed over are not compared.
  *
  * Everything works as C17 and as C++17. Types own nothing and are static; every function here may be used from any thread.
  */
@@ -472,8 +473,8 @@ typedef struct coney_codec {
     uint64_t reserved[4];
 } coney_codec;
 
-/* JSON (RFC 8259; "application/json", and "text/json" or "…+json" are taken, too), by yyjson. Duplicate keys, invalid UTF-8, NaN and nesting beyond
- * 64 are faults. A number that has a fraction is none for an integer member, 3.0 neither; an integer is one for a float. 64-bit integers are exact. */
+/* JSON (RFC 8259; "application/json", and "text/json" or "…+json" are taken, too), by yyjson. Invalid UTF-8, NaN and nesting beyond 64 are
+ * faults. A number that has a fraction is none for an integer member, 3.0 neither; an integer is one for a float. 64-bit integers are exact. */
 CONEY_API const coney_codec *coney_json(void);
 
 /* CBOR (RFC 8949; "application/cbor"), by libcbor: definite and indefinite lengths, unknown tags passed over; keys must be text. */

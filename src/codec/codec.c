@@ -63,17 +63,22 @@ static coney_status decode_variant(const coney_codec *codec, coney_bytes body, c
     return status;
 }
 
-/* Tries the variants in turn, each fault being added to the text. */
+/* Tries the variants in turn. The fault is that of all of them, or says what each missed. */
 static coney_status decode_any(const coney_codec *codec, coney_bytes body, const coney_type *set_type, uint32_t more_flags,
                                void *out, coney_arena *arena, coney_fault *fault)
 {
+    coney_fault first = {.text = ""};
     coney_fault one = {.text = ""};
+    bool alike = true;
     refuse(fault, CONEY_ECORRUPT, "no variant of %s fits", set_type->name);
     for (uint32_t i = 0; i < set_type->member_count; i++) {
         const coney_member *variant = &set_type->members[i];
         coney_status status = decode_variant(codec, body, variant, more_flags, out, arena, &one);
         if (status == CONEY_OK)
             return CONEY_OK;
+        if (i == 0)
+            first = one;
+        alike = alike && strcmp(one.text, first.text) == 0;
         if (status != CONEY_ECORRUPT) {
             if (fault != NULL)
                 *fault = one;
@@ -82,6 +87,8 @@ static coney_status decode_any(const coney_codec *codec, coney_bytes body, const
         if (fault != NULL)
             text_append(fault->text, sizeof fault->text, "%s%s (%s)", i == 0 ? ": " : ", ", variant->name, one.text);
     }
+    if (alike && fault != NULL)
+        *fault = first;
     return CONEY_ECORRUPT;
 }
 
@@ -123,7 +130,7 @@ coney_status coney_decode(const coney_codec *codec, coney_bytes body, const cone
 }
 
 static inline coney_status encode_any(const coney_codec *codec, const coney_type *type, const void *value, coney_sink *sink,
-                               coney_arena *arena, coney_fault *fault)
+                                      coney_arena *arena, coney_fault *fault)
 {
     if (__builtin_expect(type->kind == CONEY_KIND_MESSAGE, 1))
         return codec->encode(codec, type, value, sink, arena, fault);

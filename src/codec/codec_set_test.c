@@ -71,6 +71,8 @@ static void a_set_that_nothing_fits_says_what_each_variant_missed(void **state)
     assert_string_equal(fault.path, "");
     assert_memory_equal(&e, &zero, sizeof e);
     assert_int_equal(coney_decode(coney_json(), CONEY_STR("{"), event_type(), &e, arena, NULL), CONEY_ECORRUPT);
+    assert_int_equal(coney_decode(coney_json(), CONEY_STR("{"), event_type(), &e, arena, &fault), CONEY_ECORRUPT);
+    assert_string_equal(fault.text, "not JSON: it ends too early at byte 1");
 }
 
 static void a_variant_that_was_chosen_is_the_only_one(void **state)

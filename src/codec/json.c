@@ -343,8 +343,8 @@ coney_status codec_json_decode_tree(const coney_codec *codec, coney_bytes body, 
     return w.bind.status;
 }
 
-coney_status codec_json_decode(const coney_codec *codec, coney_bytes body, const coney_type *type, void *out, coney_arena *arena,
-                               coney_fault *fault)
+coney_status codec_json_decode(const coney_codec *codec, coney_bytes body, const coney_type *type, void *out,
+                               coney_arena *arena, coney_fault *fault)
 {
     (void)codec;
     struct walk w;
