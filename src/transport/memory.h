@@ -1,4 +1,13 @@
-/* memory.h: the broker in memory, for the testkit: standing in for a server. */
+/* memory.h: the broker in memory, for the testkit: standing in for a server.
+ *
+ * As "amqp" it has the default exchange, direct, topic, fanout and headers exchanges with alternates; classic, quorum and stream queues; consumers in rotation with prefetch,
+ * priorities, exclusive use and a single active one; requeue in place, delivery limits, dead letters with x-death, TTL, expiry, bounds, priorities, waiting queues,
+ * direct reply-to. As "stream": offsets, starts, stored offsets, seek, retention by bytes. A queue that a source or a destination on the default exchange names and nobody
+ * declares counts as one that the server has, and so does a stream; an exchange must be declared, be it `.passive`.
+ *
+ * Not modelled, and refused where it is asked for: exchanges and arguments of plugins (but CONEY_DELAY_PLUGIN delays), super streams. Not modelled, and not noticed:
+ * permissions, connections that are lost, retention by age, the client's own delivery (coney_delivery_amqp gives NULL).
+ */
 #ifndef CONEY_TRANSPORT_MEMORY_H
 #define CONEY_TRANSPORT_MEMORY_H
 

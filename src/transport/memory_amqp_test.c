@@ -154,6 +154,43 @@ static void a_quorum_queue_gives_a_message_twenty_one_times_by_default(void **st
     scene_end(&s);
 }
 
+static void read_count(struct reader *reader, struct incoming *m)
+{
+    coney_value value;
+    coney_delivery_info info = {0};
+    int64_t *count = reader->ctx;
+    *count = 0;
+    m->feed->transport->info(m, &info);
+    if (m->feed->transport->header(m, CONEY_STR("x-delivery-count"), &value))
+        assert_true(coney_value_to_i64(&value, count));
+    assert_int_equal(coney_value_find(&info.headers, CONEY_STR("x-delivery-count"), &value), *count > 0);
+    coney_value left;
+    assert_true(m->feed->transport->header(m, CONEY_STR("n"), &left));
+}
+
+static void a_quorum_queue_writes_its_count_among_the_headers(void **state)
+{
+    (void)state;
+    struct scene s;
+    int64_t count = 0;
+    scene_amqp(&s);
+    scene_read(&s, CONEY_QUEUE("orders", .declare = true, .type = CONEY_QUEUE_QUORUM));
+    scene_start(&s);
+    s.readers[0].on_delivery = read_count;
+    s.readers[0].ctx = &count;
+    s.readers[0].plan = "qqkq";
+    const coney_field header = {CONEY_STR_INIT("n"), coney_value_i32(1)};
+    const struct outgoing out = {.to = CONEY_STR("orders"), .body = CONEY_STR("1"), .headers = &header, .header_count = 1};
+    assert_int_equal(scene_send(&s, s.outlet, &out), CONEY_OK);
+    scene_run(&s);
+    assert_int_equal(count, 2);
+    assert_int_equal(s.broker->transport->settle(&s.readers[0].kept[0], CONEY_REQUEUE), CONEY_OK);
+    scene_run(&s);
+    assert_int_equal(count, 4);
+    assert_int_equal(s.readers[0].attempt, 5);
+    scene_end(&s);
+}
+
 static void max_attempts_becomes_the_delivery_limit_and_the_dead_letter_its_destination(void **state)
 {
     (void)state;
@@ -635,6 +672,7 @@ int main(void)
         cmocka_unit_test(what_is_kept_goes_back_when_the_consumer_ends_and_settles_nothing_more),
         cmocka_unit_test(a_delivery_that_outlives_the_broker_is_settled_harmlessly),
         cmocka_unit_test(a_quorum_queue_gives_a_message_twenty_one_times_by_default),
+        cmocka_unit_test(a_quorum_queue_writes_its_count_among_the_headers),
         cmocka_unit_test(max_attempts_becomes_the_delivery_limit_and_the_dead_letter_its_destination),
         cmocka_unit_test(a_rejected_message_goes_to_the_dead_letter_exchange_and_says_why),
         cmocka_unit_test(a_message_expires_at_the_head_of_its_queue_and_becomes_a_dead_letter),

@@ -142,6 +142,11 @@ static coney_status builder_end(coney_builder *builder, struct message_pool *poo
     return status;
 }
 
+static bool is_of_delivery(coney_bytes key)
+{
+    return bytes_equal(key, CONEY_STR(DELIVERY_COUNT_HEADER));
+}
+
 static bool is_among(coney_bytes key, const coney_field *fields, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -162,7 +167,7 @@ coney_status message_headers(struct message_pool *pool, coney_value_encoding enc
         builder_begin(&builder, pool, encoding);
         coney_value_iter iter = map != NULL ? coney_value_elements(map) : (coney_value_iter){0};
         for (coney_field field; coney_value_next_field(&iter, &field);)
-            if (!is_among(field.key, fields, count))
+            if (!is_of_delivery(field.key) && !is_among(field.key, fields, count))
                 coney_builder_put(&builder, field.key, field.value);
         for (size_t i = 0; i < count; i++)
             if (key.len == 0 || !bytes_equal(fields[i].key, CONEY_STR(KEY_HEADER)))
@@ -242,7 +247,7 @@ coney_status message_death(struct message_pool *pool, const struct message *mess
         builder_begin(&builder, pool, CONEY_ENCODING_AMQP091);
         coney_value_iter iter = message->more != NULL ? coney_value_elements(&message->more->headers) : (coney_value_iter){0};
         for (coney_field field; coney_value_next_field(&iter, &field);)
-            if (!bytes_equal(field.key, CONEY_STR("x-death")))
+            if (!is_of_delivery(field.key) && !bytes_equal(field.key, CONEY_STR("x-death")))
                 coney_builder_put(&builder, field.key, field.value);
         if (is_first) {
             coney_builder_put(&builder, CONEY_STR("x-first-death-queue"), coney_value_string(queue));

@@ -136,8 +136,11 @@ static inline void message_unref(struct message_pool *pool, struct message *mess
     pool->idle[size_class] = message;
 }
 
+/* What a quorum queue writes for a delivery; it does not go along with copies and dead letters. */
+#define DELIVERY_COUNT_HEADER "x-delivery-count"
+
 /* Encodes headers into the pool's scratch, where they stay until the next call: `count` fields, those of `map` (or null) before them unless a field has the
- * same name, and `key` as KEY_HEADER, unless it is empty. Null when there is nothing. CONEY_EINVAL: a value that has no form in the encoding, a
+ * same name or they are of a delivery, and `key` as KEY_HEADER, unless it is empty. Null when there is nothing. CONEY_EINVAL: a value that has no form in the encoding, a
  * name over 255 bytes in AMQP 0-9-1; CONEY_ENOMEM. */
 coney_status message_headers(struct message_pool *pool, coney_value_encoding encoding, const coney_value *map,
                              const coney_field *fields, size_t count, coney_bytes key, coney_value *headers);

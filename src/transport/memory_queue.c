@@ -291,11 +291,39 @@ struct entry *memory_queue_take(struct queue *queue)
     return entry;
 }
 
+/* The same message with its count among the headers, as a quorum queue delivers it; as it is when memory is out. */
+static struct entry *with_count(struct queue *queue, struct entry *entry)
+{
+    struct bus *bus = entry->bus;
+    const struct message *message = entry->message;
+    const coney_field count = {CONEY_STR(DELIVERY_COUNT_HEADER), coney_value_i64((int64_t)entry->returns)};
+    struct message_more more = {0};
+    if (message->more != NULL)
+        more = *message->more;
+    const coney_value headers = more.headers;
+    coney_status status =
+        message_headers(&bus->pool, CONEY_ENCODING_AMQP091, &headers, &count, 1, (coney_bytes){0}, &more.headers);
+    struct message view = *message;
+    view.more = &more;
+    struct message *counted = status == CONEY_OK ? message_new(&bus->pool, &view, false) : NULL;
+    struct entry *again = counted != NULL ? memory_entry_new(bus, counted, queue, entry->at) : NULL;
+    if (counted != NULL)
+        message_unref(&bus->pool, counted);
+    if (again == NULL)
+        return entry;
+    again->returns = entry->returns;
+    again->expires = entry->expires;
+    memory_entry_drop(entry);
+    return again;
+}
+
 void memory_queue_return(struct queue *queue, struct entry *entry, bool counts)
 {
-    entry->redelivered = true;
     if (counts)
         entry->returns++;
+    if (counts && queue->terms.kind == QUEUE_QUORUM)
+        entry = with_count(queue, entry);
+    entry->redelivered = true;
     if (queue->terms.kind == QUEUE_QUORUM && queue->terms.delivery_limit >= 0 &&
         entry->returns > (uint64_t)queue->terms.delivery_limit)
         memory_queue_bury(queue, entry, "delivery_limit");

@@ -1,5 +1,4 @@
 /* memory_read.c: what a delivery of the broker in memory says of itself: see memory_bus.h. */
-#include "base/bytes.h"
 #include "transport/memory_bus.h"
 
 static const struct entry *entry_of(const struct incoming *m)
@@ -7,21 +6,9 @@ static const struct entry *entry_of(const struct incoming *m)
     return m->native;
 }
 
-/* What a quorum queue adds once a message was given back. */
-static bool delivery_count(const struct entry *entry, coney_value *value)
-{
-    if (entry->queue == NULL || entry->queue->terms.kind != QUEUE_QUORUM || entry->returns == 0)
-        return false;
-    *value = coney_value_i64((int64_t)entry->returns);
-    return true;
-}
-
 bool memory_header(const struct incoming *m, coney_bytes name, coney_value *value)
 {
-    const struct entry *entry = entry_of(m);
-    if (bytes_equal(name, CONEY_STR("x-delivery-count")) && delivery_count(entry, value))
-        return true;
-    return message_header(entry->message, name, value);
+    return message_header(entry_of(m)->message, name, value);
 }
 
 coney_bytes memory_content_type(const struct incoming *m)
