@@ -140,18 +140,18 @@ static size_t emit_count(const coney_type *type, const uint8_t *value)
 static bool emit_fields(struct bind *b, coney_sink *sink, const coney_type *type, const uint8_t *value, struct step *step)
 {
     size_t index = 0;
+    const coney_member *end = type->members + type->member_count;
     if (!put_map(b, sink, MAPS_ARE_COUNTED ? emit_count(type, value) : 0))
         return false;
-    for (uint32_t i = 0; i < type->member_count; i++) {
-        const coney_member *member = &type->members[i];
+    for (const coney_member *member = type->members; member < end; member++) {
         const uint8_t *at = value + member->offset;
-        if (emit_is_absent(member, at))
-            continue;
-        step->at = member;
-        if (put_quick(sink, member, at, index)) {
+        if (__builtin_expect(put_quick(sink, member, at, index), 1)) {
             index++;
             continue;
         }
+        if (emit_is_absent(member, at))
+            continue;
+        step->at = member;
         if (!put_key(b, sink, type_wire_name(member), index++) || !emit_member(b, sink, member, at))
             return false;
     }

@@ -84,7 +84,7 @@ enum { PLACES_MOST = 4 };
 
 static const double powers[PLACES_MOST + 1] = {1, 1e1, 1e2, 1e3, 1e4};
 
-static bool decimal_of(double number, bool narrow, struct decimal *out)
+static inline __attribute__((always_inline)) bool decimal_of(double number, bool narrow, struct decimal *out)
 {
     double magnitude = fabs(number);
     if (!(magnitude < 1e9) || (magnitude == 0 && signbit(number)))
@@ -326,15 +326,27 @@ static inline uint8_t *write_bool(uint8_t *at, bool yes)
 
 enum { MEMBER_MOST = 2 * (2 * SPECIAL_SPAN + 4) }; /* a key and a text, each with what is written behind it on the way */
 
+/* The name of a member: one that was not given is a C identifier, which needs no escape. */
+static inline uint8_t *write_name(uint8_t *at, const coney_member *member)
+{
+    if (__builtin_expect(member->rename_len > 0, 0))
+        return write_short(at, coney_bytes_of(member->rename, member->rename_len));
+    *at++ = '"';
+    sink_copy(at, (const uint8_t *)member->name, member->name_len);
+    at += member->name_len;
+    *at++ = '"';
+    return at;
+}
+
 /* A member whose key and value are short and plain, as most are, with the comma before it. False: nothing is written. */
 static inline bool put_quick(coney_sink *sink, const coney_member *member, const void *value, size_t index)
 {
-    coney_bytes name = type_wire_name(member);
-    if (member->shape != CONEY_SHAPE_ONE || name.len > SPECIAL_SPAN || !sink_has(sink, MEMBER_MOST))
+    bool is_short = member->name_len <= SPECIAL_SPAN && member->rename_len <= SPECIAL_SPAN;
+    if (member->shape != CONEY_SHAPE_ONE || !is_short || !sink_has(sink, MEMBER_MOST))
         return false;
     uint8_t *at = sink->data + sink->len;
     *at = ',';
-    at = write_short(at + (index > 0), name);
+    at = write_name(at + (index > 0), member);
     if (at == NULL)
         return false;
     *at++ = ':';

@@ -5,24 +5,27 @@
 
 enum { SINK_FIRST = 512 };
 
+static uint8_t *fail(coney_sink *sink)
+{
+    sink->failed = 1;
+    sink->cap = sink->len;
+    return NULL;
+}
+
 uint8_t *coney_sink_reserve(coney_sink *sink, size_t len)
 {
     if (sink->failed != 0)
         return NULL;
-    if (sink->cap - sink->len >= len && sink->data != NULL)
+    if (sink_has(sink, len) && sink->data != NULL)
         return sink->data + sink->len;
+    if (len > PTRDIFF_MAX / 4)
+        return fail(sink);
     size_t cap = sink->cap == 0 ? SINK_FIRST : 2 * sink->cap;
-    if (len > PTRDIFF_MAX / 4) {
-        sink->failed = 1;
-        return NULL;
-    }
     if (cap < sink->len + len)
         cap = sink->len + len;
     uint8_t *data = realloc(sink->data, cap);
-    if (data == NULL) {
-        sink->failed = 1;
-        return NULL;
-    }
+    if (data == NULL)
+        return fail(sink);
     sink->data = data;
     sink->cap = cap;
     return data + sink->len;

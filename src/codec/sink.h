@@ -6,9 +6,10 @@
 
 #include <coney/codec.h>
 
+/* Whether there is room as it is. A sink that failed has none: its cap is its length. */
 static inline bool sink_has(const coney_sink *sink, size_t len)
 {
-    return sink->cap - sink->len >= len && sink->failed == 0;
+    return sink->cap - sink->len >= len;
 }
 
 /* coney_sink_reserve. */
