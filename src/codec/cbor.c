@@ -294,12 +294,6 @@ static bool read_time(struct walk *w, uint64_t tag, struct item *item)
     return ok || bind_fail(&w->bind, "tag %d on what is no time", (int)tag);
 }
 
-static inline bool source_quick(struct walk *w, uint8_t kind, void *at)
-{
-    (void)w, (void)kind, (void)at;
-    return false;
-}
-
 static inline bool source_take(struct walk *w, struct item *item)
 {
     struct token token;

@@ -265,6 +265,27 @@ static void counts_that_are_only_claimed_take_no_memory(void **state)
     }
 }
 
+static void what_is_passed_over_must_be_whole_too(void **state)
+{
+    (void)state;
+    const coney_bytes rows[] = {CONEY_STR("\xa1\x61x"),
+                                CONEY_STR("\xa1\x61x\x9f\x01"),
+                                CONEY_STR("\xa1\x61x\x5f\x41"),
+                                CONEY_STR("\xa1\x61x\xff"),
+                                CONEY_STR("\xa1\x61x\xbf\x01\xff"),
+                                CONEY_STR("\xa1\x61x\xc2"),
+                                CONEY_STR("\xa1\x61x\x81\x1c"),
+                                CONEY_STR("\xa1\x63"
+                                          "any\x9f\x01"),
+                                CONEY_STR("\xa1\xc2")};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        optionals o;
+        coney_fault fault;
+        assert_int_equal(decode(rows[i], optionals_type(), &o, &fault), CONEY_ECORRUPT);
+        assert_non_null(strstr(fault.text, "not CBOR: "));
+    }
+}
+
 static void nesting_ends_at_64_wanted_or_not(void **state)
 {
     (void)state;
@@ -309,6 +330,7 @@ int main(void)
         cmocka_unit_test(what_is_written_is_as_short_as_the_rfc_has_it),
         cmocka_unit_test(what_is_wrong_is_said_with_its_path),
         cmocka_unit_test(counts_that_are_only_claimed_take_no_memory),
+        cmocka_unit_test(what_is_passed_over_must_be_whole_too),
         cmocka_unit_test(nesting_ends_at_64_wanted_or_not),
         cmocka_unit_test(a_time_that_cannot_be_told_is_refused),
     };

@@ -169,6 +169,14 @@ static void headers_that_do_not_fit_are_named(void **state)
          2,
          only_type(),
          "x: only has no such field, and is strict"},
+        {{{CONEY_STR("id"), coney_value_bytes(CONEY_VALUE_LIST, CONEY_STR(""))}},
+         1,
+         only_type(),
+         "id: a list where u32 is expected"},
+        {{{CONEY_STR("id"), coney_value_bytes(CONEY_VALUE_MAP, CONEY_STR(""))}},
+         1,
+         only_type(),
+         "id: an object where u32 is expected"},
         {{{CONEY_STR("id"), coney_value_null()}}, 1, only_type(), "id: null where u32 is required"},
         {{{CONEY_STR("ids"), coney_value_u8(1)}},
          1,
@@ -209,6 +217,8 @@ static void headers_are_written_with_the_type_that_they_have(void **state)
     assert_int_equal(coney_headers_encode(trace_type(), &t, arena, &fields, &count, &fault), CONEY_EINVAL);
     assert_string_equal(fault.text, "status: a number that is no constant of phase");
     assert_int_equal(count, 0);
+    assert_int_equal(coney_headers_encode(NULL, &t, arena, &fields, &count, &fault), CONEY_EINVAL);
+    assert_int_equal(coney_headers_decode(NULL, trace_type(), NULL, arena, &fault), CONEY_EINVAL);
     deep d = {0};
     assert_int_equal(coney_headers_encode(deep_type(), &d, arena, &fields, &count, &fault), CONEY_EINVAL);
 }

@@ -194,6 +194,90 @@ static void numbers_at_their_limits_are_exact(void **state)
     }
 }
 
+#define FLAT(F)                                                                                                                \
+    F(bool, yes)                                                                                                               \
+    F(i8, a8)                                                                                                                  \
+    F(i16, a16)                                                                                                                \
+    F(i32, a32)                                                                                                                \
+    F(i64, a64)                                                                                                                \
+    F(u8, b8)                                                                                                                  \
+    F(u16, b16)                                                                                                                \
+    F(u32, b32)                                                                                                                \
+    F(u64, b64)                                                                                                                \
+    F(f32, c32)                                                                                                                \
+    F(enum, status, phase)
+CONEY_TYPE(flat, FLAT);
+
+/* A flat body with one value in the place of its own. */
+static coney_bytes flat_with(char *room, size_t cap, const char *member, const char *value)
+{
+    size_t len = 0;
+    for (uint32_t i = 0; i < flat_type()->member_count; i++) {
+        const char *name = flat_type()->members[i].name;
+        const char *usual = i == 0 ? "false" : i + 1 == flat_type()->member_count ? "\"paid\"" : "1";
+        int added =
+            snprintf(room + len, cap - len, "%s\"%s\":%s", i == 0 ? "{" : ",", name, strcmp(name, member) == 0 ? value : usual);
+        len += (size_t)added;
+    }
+    room[len++] = '}';
+    return coney_bytes_of(room, len);
+}
+
+static void plain_numbers_are_held_to_their_limits(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *member;
+        const char *value;
+        const char *text; /* NULL: it fits */
+    } rows[] = {
+        {"yes", "true", NULL},
+        {"yes", "tru", "not JSON: an unexpected character at byte 7"},
+        {"yes", "0", "yes: the number 0 where bool is expected"},
+        {"a8", "-128", NULL},
+        {"a8", "127", NULL},
+        {"a8", "128", "a8: 128 does not fit i8"},
+        {"a8", "-129", "a8: -129 does not fit i8"},
+        {"a16", "-32768", NULL},
+        {"a16", "32768", "a16: 32768 does not fit i16"},
+        {"a32", "-2147483648", NULL},
+        {"a32", "-2147483649", "a32: -2147483649 does not fit i32"},
+        {"a32", "2147483648", "a32: 2147483648 does not fit i32"},
+        {"a64", "-9223372036854775808", NULL},
+        {"a64", "9223372036854775807", NULL},
+        {"a64", "999999999999999999", NULL},
+        {"a64", "-999999999999999999", NULL},
+        {"a64", "-0", NULL},
+        {"a64", "1.0", "a64: the number 1.0 where i64 is expected"},
+        {"a64", "-", "not JSON: a broken number at byte 43"},
+        {"b8", "255", NULL},
+        {"b8", "256", "b8: 256 does not fit u8"},
+        {"b8", "-1", "b8: -1 does not fit u8"},
+        {"b16", "65536", "b16: 65536 does not fit u16"},
+        {"b32", "4294967295", NULL},
+        {"b32", "4294967296", "b32: 4294967296 does not fit u32"},
+        {"b64", "18446744073709551615", NULL},
+        {"b64", "1e3", "b64: the number 1000.0 where u64 is expected"},
+        {"c32", "-0.1", NULL},
+        {"c32", "1.", "not JSON: a broken number at byte 83"},
+        {"c32", "0.1234567890123456789", NULL},
+        {"status", "\"new\"", NULL},
+        {"status", "\"old\"", "status: \"old\" is no phase"},
+        {"status", "\"sent \\\"off\\\"\"", NULL},
+        {"status", "null", "status: null where a text of phase is required"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char room[256];
+        flat f;
+        coney_fault fault;
+        coney_bytes body = flat_with(room, sizeof room, rows[i].member, rows[i].value);
+        coney_status status = decode(body, flat_type(), &f, &fault);
+        if (status != (rows[i].text == NULL ? CONEY_OK : CONEY_ECORRUPT) ||
+            strcmp(fault.text, rows[i].text == NULL ? "" : rows[i].text) != 0)
+            fail_msg("%s = %s: status %d, \"%s\"", rows[i].member, rows[i].value, status, fault.text);
+    }
+}
+
 static void what_is_wrong_is_said_with_its_path(void **state)
 {
     (void)state;
@@ -322,6 +406,9 @@ static void nesting_ends_at_64_wanted_or_not(void **state)
     assert_int_equal(o.extra.value.len, 130);
     assert_int_equal(decode(nested(room, "{\"order-id\":1,\"x\":", "[", "]", 64), order_type(), &o, &fault), CONEY_ECORRUPT);
     assert_string_equal(fault.text, "nested deeper than 64");
+    assert_int_equal(
+        decode(nested(room, "{\"order-id\":1,\"x\":[[[]],{\"y\":[]},[[[]]]],\"z\":", "[", "]", 63), order_type(), &o, &fault),
+        CONEY_OK);
     assert_int_equal(decode(nested(room, "{\"order-id\":1,\"extra\":", "[", "]", 64), order_type(), &o, &fault),
                      CONEY_ECORRUPT);
     assert_string_equal(fault.text, "extra: nested deeper than 64");
@@ -421,6 +508,18 @@ static void what_json_cannot_say_is_refused(void **state)
     }
 }
 
+static void a_body_that_memory_cannot_hold_is_refused_before_it_is_read(void **state)
+{
+    (void)state;
+    order o;
+    coney_fault fault;
+    assert_int_equal(coney_decode(coney_json(), coney_bytes_of("{}", SIZE_MAX - 1), order_type(), &o, arena, &fault),
+                     CONEY_ENOMEM);
+    assert_string_equal(fault.text, "memory is out");
+    assert_int_equal(coney_decode(coney_json(), coney_bytes_of("{}", SIZE_MAX / 2), order_type(), &o, arena, NULL),
+                     CONEY_ENOMEM);
+}
+
 #define TEN_(F, n)                                                                                                             \
     F(optional, m##n##0, u8)                                                                                                   \
     F(optional, m##n##1, u8)                                                                                                   \
@@ -477,12 +576,14 @@ int main(void)
         cmocka_unit_test(a_nul_in_a_text_counts_as_any_character),
         cmocka_unit_test(raw_values_are_as_they_stand_in_the_body),
         cmocka_unit_test(numbers_at_their_limits_are_exact),
+        cmocka_unit_test(plain_numbers_are_held_to_their_limits),
         cmocka_unit_test(what_is_wrong_is_said_with_its_path),
         cmocka_unit_test(texts_that_stand_for_other_kinds_are_checked),
         cmocka_unit_test(nesting_ends_at_64_wanted_or_not),
         cmocka_unit_test(values_are_written_as_short_as_they_read),
         cmocka_unit_test(numbers_are_written_so_that_they_read_back),
         cmocka_unit_test(what_json_cannot_say_is_refused),
+        cmocka_unit_test(a_body_that_memory_cannot_hold_is_refused_before_it_is_read),
         cmocka_unit_test(a_type_of_more_than_64_members_is_like_any_other),
         cmocka_unit_test(the_keys_of_a_large_map_are_compared_in_little_time),
     };

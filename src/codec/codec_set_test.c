@@ -213,6 +213,10 @@ static void a_build_without_the_library_says_how_to_get_it(void **state)
     assert_string_equal(fault.text, "this build of coney has no JSON codec: build it with -DCONEY_JSON=ON");
     assert_string_equal(fault.path, "");
     assert_int_equal(coney_encode(&json, mark_type(), &m, &sink, NULL, NULL), CONEY_EUNSUPPORTED);
+    event e;
+    fault.text[0] = '\0';
+    assert_int_equal(coney_decode(&json, CONEY_STR("{}"), event_type(), &e, arena, &fault), CONEY_EUNSUPPORTED);
+    assert_string_equal(fault.text, "this build of coney has no JSON codec: build it with -DCONEY_JSON=ON");
 }
 
 /* The part of a fault's path that fits is its end. */

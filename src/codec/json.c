@@ -133,54 +133,6 @@ static inline void take_number(const yyjson_val *value, struct item *item)
     }
 }
 
-static inline bool source_quick(struct walk *w, uint8_t kind, void *at)
-{
-    const yyjson_val *value = w->source.at;
-    uint8_t tag = (uint8_t)value->tag;
-    bool unsigned_ = tag == (YYJSON_TYPE_NUM | YYJSON_SUBTYPE_UINT);
-    switch (kind) {
-    case CONEY_KIND_STRING:
-        if ((tag & YYJSON_TYPE_MASK) != YYJSON_TYPE_STR)
-            return false;
-        *(coney_bytes *)at = coney_bytes_of(value->uni.str, value->tag >> YYJSON_TAG_BIT);
-        break;
-    case CONEY_KIND_U64:
-        if (!unsigned_)
-            return false;
-        *(uint64_t *)at = value->uni.u64;
-        break;
-    case CONEY_KIND_U32:
-        if (!unsigned_ || value->uni.u64 > UINT32_MAX)
-            return false;
-        *(uint32_t *)at = (uint32_t)value->uni.u64;
-        break;
-    case CONEY_KIND_I64:
-        if (!unsigned_ || value->uni.u64 > INT64_MAX)
-            return false;
-        *(int64_t *)at = value->uni.i64;
-        break;
-    case CONEY_KIND_I32:
-        if (!unsigned_ || value->uni.u64 > INT32_MAX)
-            return false;
-        *(int32_t *)at = (int32_t)value->uni.u64;
-        break;
-    case CONEY_KIND_F64:
-        if (tag != (YYJSON_TYPE_NUM | YYJSON_SUBTYPE_REAL))
-            return false;
-        *(double *)at = value->uni.f64;
-        break;
-    case CONEY_KIND_BOOL:
-        if ((tag & YYJSON_TYPE_MASK) != YYJSON_TYPE_BOOL)
-            return false;
-        *(bool *)at = tag == (YYJSON_TYPE_BOOL | YYJSON_SUBTYPE_TRUE);
-        break;
-    default:
-        return false;
-    }
-    w->source.at = value + 1;
-    return true;
-}
-
 static inline bool source_take(struct walk *w, struct item *item)
 {
     const yyjson_val *value = w->source.at++;

@@ -151,12 +151,6 @@ static bool next_item(struct walk *w, struct item *item)
 
 /* Items ---------------------------------------------------------------------------------------------------------- */
 
-static inline bool source_quick(struct walk *w, uint8_t kind, void *at)
-{
-    (void)w, (void)kind, (void)at;
-    return false;
-}
-
 static inline bool source_take(struct walk *w, struct item *item)
 {
     return next_item(w, item);

@@ -3,7 +3,6 @@
  *
  *   struct source                                   where the codec stands in the body
  *   enum { COUNTS_ARE_CLAIMS = … };                 1: a list's count is what the body says, and not yet looked at
- *   bool source_quick(struct walk *, kind, void *)  takes the next value when it is plainly one of the kind; false: it may be
  *   bool source_take(struct walk *, struct item *)  the next value: all of it, or the head of a list or map
  *   bool source_more(struct walk *, struct item *)  whether the list or map has one more; false with a status is a fault
  *   bool source_key(struct walk *, coney_bytes *)   the key of an entry
@@ -19,7 +18,6 @@ struct walk {
     struct source source;
 };
 
-static inline bool source_quick(struct walk *w, uint8_t kind, void *at);
 static inline bool source_take(struct walk *w, struct item *item);
 static inline bool source_more(struct walk *w, struct item *level);
 static inline bool source_key(struct walk *w, coney_bytes *key);
@@ -127,7 +125,7 @@ static bool walk_optional(struct walk *w, const coney_member *member, uint8_t *a
     return true;
 }
 
-static bool walk_any(struct walk *w, const coney_member *member, uint8_t *at)
+static bool walk_member(struct walk *w, const coney_member *member, uint8_t *at)
 {
     bool null;
     if (member->shape >= CONEY_SHAPE_LIST)
@@ -139,12 +137,6 @@ static bool walk_any(struct walk *w, const coney_member *member, uint8_t *at)
     return !null || bind_absent(&w->bind, member, "null", at);
 }
 
-static inline bool walk_member(struct walk *w, const coney_member *member, uint8_t *at)
-{
-    bool quick = member->shape == CONEY_SHAPE_ONE && source_quick(w, member->kind, at);
-    return __builtin_expect(quick, 1) || walk_any(w, member, at);
-}
-
 static bool walk_field(struct walk *w, struct fields *fields, coney_bytes key, struct step *step, uint8_t *out)
 {
     const coney_type *type = fields->type;
@@ -154,7 +146,7 @@ static bool walk_field(struct walk *w, struct fields *fields, coney_bytes key, s
         return (type->flags & CONEY_TYPE_STRICT) == 0 ? source_pass(w) : bind_unknown(&w->bind, type, step, key);
     const coney_member *member = &type->members[index];
     step->at = member;
-    return fields_mark(&w->bind, fields, index) && walk_any(w, member, out + member->offset);
+    return fields_mark(&w->bind, fields, index) && walk_member(w, member, out + member->offset);
 }
 
 /* The fields from `key` on, the first that is not where the table has it. `ordered` members came before it. */
