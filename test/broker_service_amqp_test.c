@@ -396,6 +396,66 @@ static void a_stream_queue_is_read_from_its_first_message_and_what_comes_again_h
     inbox_free(&inbox);
 }
 
+/* The first time the fifth message comes it is kept, and settled from here. */
+static coney_settle keep_the_fifth(struct inbox *inbox, struct incoming *m, size_t nth)
+{
+    return nth == 4 ? keep(inbox, m, 0) : CONEY_ACK;
+}
+
+static void a_kept_message_of_a_stream_queue_comes_again_with_those_behind_it(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct shelf shelf = {.count = 0};
+    struct inbox inbox = {.decide = keep_the_fifth, .ctx = &shelf};
+    up(&rig);
+    rig_add(&rig, &inbox, &(coney_subscription){.source = CONEY_QUEUE(rig.queue, .declare = true, .type = CONEY_QUEUE_STREAM)});
+    rig_start(&rig);
+    for (int i = 0; i < 10; i++)
+        rig_publish(&rig, rig.queue, "m");
+    inbox_wait(&inbox, 10);
+    assert_int_equal(rig.transport->settle(&shelf.kept[0], coney_retry_after(20 * CONEY_MILLISECOND)), CONEY_OK);
+    inbox_wait(&inbox, 16);
+    for (size_t i = 0; i < 16; i++)
+        assert_int_equal(inbox_of(&inbox, i).offset, i < 10 ? i : i - 6);
+    assert_false(inbox_reach(&inbox, 17, 100));
+    rig_down(&rig);
+    inbox_free(&inbox);
+}
+
+static void after_a_cut_a_stream_queue_is_read_on_where_it_was(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct inbox inbox = {0};
+    struct scissors *scissors = scissors_start(node.amqp_port);
+    rig_up(&rig, amqp_uri((uint16_t)atoi(strrchr(scissors_uri(scissors), ':') + 1)));
+    rig_see(&rig, amqp_uri(node.amqp_port));
+    rig_add(&rig, &inbox, &(coney_subscription){.source = CONEY_QUEUE(rig.queue, .declare = true, .type = CONEY_QUEUE_STREAM)});
+    rig_start(&rig);
+    coney_amqp_publisher_options options = {.routing_key = rig.queue};
+    coney_amqp_publisher *publisher = coney_amqp_publisher_open(rig.outside, &options, NULL);
+    for (size_t round = 0; round < 3; round++) {
+        amqp_publish_numbered(publisher, round * 50, 25);
+        inbox_wait(&inbox, round * 50 + 1); /* where "next" began is known */
+        scissors_cut_all(scissors);
+        amqp_publish_numbered(publisher, round * 50 + 25, 25);
+        inbox_wait(&inbox, (round + 1) * 50);
+    }
+    amqp_publisher_close(&publisher);
+    size_t count = inbox_count(&inbox);
+    bool has[150] = {false};
+    for (size_t i = 0; i < count; i++)
+        has[inbox_of(&inbox, i).offset] = true;
+    for (size_t i = 0; i < 150; i++)
+        if (!has[i])
+            fail_msg("%zu was lost", i);
+    assert_true(inbox.inactive >= 1 && inbox.active_again >= 1);
+    rig_down(&rig);
+    scissors_stop(&scissors);
+    inbox_free(&inbox);
+}
+
 /* What is refused ------------------------------------------------------------------------------------------------------------ */
 
 static void a_queue_that_does_not_exist_is_named(void **state)
@@ -430,13 +490,12 @@ static void a_queue_that_exists_with_other_arguments_is_refused_in_the_brokers_w
 
 /* How subscriptions end and come back ------------------------------------------------------------------------------------------ */
 
-static void a_subscription_whose_queue_is_deleted_ends(void **state)
+static void ends_when_its_queue_is_deleted(coney_queue_type type)
 {
-    (void)state;
     struct rig rig;
     struct inbox inbox = {0};
     up(&rig);
-    rig_add(&rig, &inbox, &(coney_subscription){.source = CONEY_QUEUE(rig.queue, .declare = true)});
+    rig_add(&rig, &inbox, &(coney_subscription){.source = CONEY_QUEUE(rig.queue, .declare = true, .type = type)});
     rig_start(&rig);
     rig_publish(&rig, rig.queue, "m0");
     inbox_wait(&inbox, 1);
@@ -448,6 +507,14 @@ static void a_subscription_whose_queue_is_deleted_ends(void **state)
     rig_down(&rig);
     assert_int_equal(inbox.ended, 1);
     inbox_free(&inbox);
+}
+
+static void a_subscription_whose_queue_is_deleted_ends(void **state)
+{
+    (void)state;
+    ends_when_its_queue_is_deleted(CONEY_QUEUE_CLASSIC);
+    ends_when_its_queue_is_deleted(CONEY_QUEUE_QUORUM);
+    ends_when_its_queue_is_deleted(CONEY_QUEUE_STREAM);
 }
 
 static void after_a_cut_a_subscription_is_active_again_and_nothing_is_lost(void **state)
@@ -503,6 +570,8 @@ int main(void)
         cmocka_unit_test(a_rejected_message_goes_where_the_queue_says),
         cmocka_unit_test(no_more_come_than_the_prefetch_and_what_is_kept_goes_back_at_the_end),
         cmocka_unit_test(a_stream_queue_is_read_from_its_first_message_and_what_comes_again_holds_up_the_rest),
+        cmocka_unit_test(a_kept_message_of_a_stream_queue_comes_again_with_those_behind_it),
+        cmocka_unit_test(after_a_cut_a_stream_queue_is_read_on_where_it_was),
         cmocka_unit_test(a_queue_that_does_not_exist_is_named),
         cmocka_unit_test(a_queue_that_exists_with_other_arguments_is_refused_in_the_brokers_words),
         cmocka_unit_test(a_subscription_whose_queue_is_deleted_ends),

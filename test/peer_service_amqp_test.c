@@ -201,15 +201,14 @@ static coney_settle wait_at_gate(struct inbox *inbox, struct incoming *m, size_t
     return CONEY_ACK;
 }
 
-static void an_unsubscribe_waits_for_a_handler_only_so_long(void **state)
+static void waits_for_a_handler_only_so_long(coney_queue_type type)
 {
-    (void)state;
     struct rig rig;
     struct amqp_peer *peer;
     struct gate gate = {.is_open = false};
     struct inbox inbox = {.decide = wait_at_gate, .ctx = &gate};
     up(&rig, &peer);
-    rig_add(&rig, &inbox, &(coney_subscription){.source = CONEY_QUEUE("q")});
+    rig_add(&rig, &inbox, &(coney_subscription){.source = CONEY_QUEUE("q", .type = type)});
     rig_start(&rig);
     amqp_peer_deliver(peer, "q", 0, 3);
     inbox_wait(&inbox, 1);
@@ -224,6 +223,13 @@ static void an_unsubscribe_waits_for_a_handler_only_so_long(void **state)
     assert_int_equal(inbox_count(&inbox), 1);
     inbox_free(&inbox);
     monitor_free(&gate.monitor);
+}
+
+static void an_unsubscribe_waits_for_a_handler_only_so_long(void **state)
+{
+    (void)state;
+    waits_for_a_handler_only_so_long(CONEY_QUEUE_CLASSIC);
+    waits_for_a_handler_only_so_long(CONEY_QUEUE_STREAM);
 }
 
 static void connections_bear_the_names_of_the_app_and_the_broker(void **state)

@@ -5,6 +5,7 @@
  *     amqp_topology.c  exchanges, queues and bindings, declared at the start
  *     amqp_delay.c     where messages wait before they come again
  *     amqp_feed.c      subscriptions
+ *     amqp_reading.c   the position in a queue that is a stream
  *     amqp_incoming.c  what came with a message, and its settlement
  *     amqp_outlet.c    publishers, requests, transactions
  *     amqp_copy.c      copies: retries and dead letters
@@ -18,6 +19,7 @@
 enum { TAMQP_NAME_MAX = 255 };
 
 struct tamqp_feed;
+struct tamqp_reading;
 
 /* A queue that the broker has named, for the subscription that it was declared for. */
 struct tamqp_named {
@@ -45,8 +47,6 @@ struct tamqp {
     struct lock lock; /* guards what follows; taken on the loop, so nothing blocks under it */
     coney_amqp *rabbit;
     struct tamqp_feed *feeds; /* all there ever were: deliveries that users keep may refer to them */
-    struct tamqp_feed *opening;
-    struct tamqp_early early;
 
     struct lock opening_lock; /* held while one of these is opened or a waiting queue is declared; never taken on the loop */
     coney_amqp_publisher *copier;
@@ -60,14 +60,16 @@ struct tamqp_feed {
     struct tamqp_feed *next;
     const coney_queue_source *source; /* the app's copy */
     const char *queue;                /* as the client knows it */
-    bool is_stream;
-    bool was_canceled; /* the loop's: by the broker, and it has not come back since */
-    uint64_t again;    /* the handler's thread's: how often the message at hand was given to it before; stream queues */
+    struct tamqp_reading *reading;    /* NULL but for a queue that is a stream */
+    _Atomic bool was_canceled;        /* by the broker, and it has not come back since */
+    uint64_t again; /* the handler's thread's: how often the message at hand was given to it before; streams only */
 
-    coney_amqp_consumer *consumer; /* under the broker's lock, as what follows; NULL once it is being closed */
-    bool is_leaving;               /* nothing is to be waited for any more */
-    bool is_closing;               /* by ourselves, since it has ended, and not done yet */
-    struct cond changed;           /* one of the two */
+    coney_amqp_consumer
+        *consumer; /* under the broker's lock, as what follows; NULL while there is none, or it is being closed */
+    bool is_opening;
+    struct tamqp_early early;
+    bool is_leaving; /* somebody sees to its end, and wakes `left` when that is there */
+    struct cond left;
 
     int64_t *waits; /* under opening_lock: delays in milliseconds whose waiting queues are known to be there */
     size_t wait_count;
@@ -129,6 +131,33 @@ coney_status tamqp_subscribe(void *self, const coney_subscription *subscription,
 coney_status tamqp_unsubscribe(struct feed *feed, coney_call *call);
 void tamqp_feed_event(struct tamqp *t, const coney_event *event);
 void tamqp_free_feeds(struct tamqp *t);
+
+/* For amqp_reading.c, on its thread: opens the consumer, at `offset` unless that is UINT64_MAX; closes it, however long its handler takes; has left. */
+bool tamqp_open_consumer(struct tamqp_feed *feed, uint64_t offset, coney_call *call);
+void tamqp_close_consumer(struct tamqp_feed *feed);
+void tamqp_has_left(struct tamqp_feed *feed);
+
+/* Whether this failure ends a subscription: the queue is gone, or the right to it. */
+bool tamqp_is_final(const struct tamqp_feed *feed, coney_status status, const char *text);
+
+/* amqp_reading.c. NULL: memory or threads are out. */
+struct tamqp_reading *tamqp_reading_new(struct tamqp_feed *feed);
+void tamqp_reading_leave(struct tamqp_reading *reading); /* ends with tamqp_has_left */
+void tamqp_reading_free(struct tamqp_reading *reading);  /* NULL is harmless; waits for its thread */
+
+/* The consumer's place is gone. On the loop. */
+void tamqp_reading_lost(struct tamqp_reading *reading);
+
+/* On the handler's thread: whether a message may be handled (else it comes again); waiting before it is handled again: false when it is to be left; it was. */
+bool tamqp_reading_begins(struct tamqp_reading *reading, uint64_t offset);
+bool tamqp_reading_waits(struct tamqp_reading *reading, int64_t delay);
+void tamqp_reading_ends(struct tamqp_reading *reading, uint64_t offset);
+
+/* Before a message is kept (NULL: memory is out), when it was, and when it is settled. */
+struct held;
+struct held *tamqp_reading_prepare(void);
+void tamqp_reading_keeps(struct tamqp_reading *reading, struct held *held, const struct incoming *m);
+void tamqp_reading_settles(struct tamqp_reading *reading, const struct incoming *m, coney_settle how);
 
 /* amqp_incoming.c: as of struct transport. */
 void tamqp_info(const struct incoming *m, coney_delivery_info *info);

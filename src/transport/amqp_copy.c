@@ -128,7 +128,7 @@ static coney_status route(struct tamqp_feed *feed, coney_amqp_message *message, 
     message->routing_key = coney_bytes_str(to != NULL ? to : feed->queue);
     if (to != NULL)
         return CONEY_OK;
-    if (feed->is_stream)
+    if (feed->reading != NULL)
         return CONEY_EUNSUPPORTED;
     return delay > 0 ? route_to_wait(feed, message, delay, name, fields) : CONEY_OK;
 }

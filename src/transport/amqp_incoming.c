@@ -3,6 +3,8 @@
 
 #include "base/bytes.h"
 
+#include <stdlib.h>
+
 #define DELIVERY_COUNT_HEADER "x-delivery-count"
 #define STREAM_OFFSET_HEADER "x-stream-offset"
 
@@ -105,22 +107,28 @@ void tamqp_info(const struct incoming *m, coney_delivery_info *info)
 
 bool tamqp_keep(struct incoming *m)
 {
-    coney_kept *kept = coney_amqp_keep(m->native);
-    if (kept == NULL)
+    struct tamqp_reading *reading = tamqp_feed_of(m->feed)->reading;
+    struct held *held = reading != NULL ? tamqp_reading_prepare() : NULL;
+    if (reading != NULL && held == NULL)
         return false;
+    coney_kept *kept = coney_amqp_keep(m->native);
+    if (kept == NULL) {
+        free(held);
+        return false;
+    }
     m->kept = kept;
     m->native = coney_amqp_kept_delivery(kept);
     m->body = tamqp_delivery(m)->body;
+    if (reading != NULL)
+        tamqp_reading_keeps(reading, held, m);
     return true;
 }
 
 coney_status tamqp_settle(struct incoming *m, coney_settle how)
 {
-    struct tamqp_feed *feed = m->feed != NULL ? tamqp_feed_of(m->feed) : NULL;
-    if (feed != NULL && feed->is_stream && (how > 0 || how == CONEY_REQUEUE)) {
-        broker_log(feed->amqp->broker, CONEY_LOG_WARNING,
-                   "a stream queue takes no message back: one that was kept is not handed over again");
-        how = CONEY_ACK;
-    }
-    return coney_kept_settle(&m->kept, how);
+    struct tamqp_reading *reading = m->feed != NULL ? tamqp_feed_of(m->feed)->reading : NULL;
+    if (reading == NULL)
+        return coney_kept_settle(&m->kept, how);
+    tamqp_reading_settles(reading, m, how);
+    return coney_kept_settle(&m->kept, CONEY_ACK); /* all that a stream knows */
 }
