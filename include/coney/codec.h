@@ -11,27 +11,39 @@
  *
  * The grammar. `#define NAME(F) F(kind, member, …) F(…) …`, one F for each member, in order:
  *
- *   | F(…)                           | member                                            | on the wire                             |
- *   | ------------------------------ | ------------------------------------------------- | --------------------------------------- |
- *   | F(bool, x) F(i8, x) … F(u64, x) F(f32, x) F(f64, x) | bool, int8_t … uint64_t, float, double | bool, number               |
- *   | F(string, x)                   | coney_bytes: UTF-8, also with NUL inside          | string                                  |
- *   | F(bytes, x)                    | coney_bytes                                       | binary; JSON: base64 (RFC 4648, padded) |
- *   | F(time, x)                     | int64_t: milliseconds since 1970                  | JSON: RFC 3339 text, read with any offset, written in UTC; CBOR: tag 1 or 0, written as tag 1; MessagePack: its timestamp |
- *   | F(raw, x)                      | coney_bytes: the value as it is encoded           | any one value                           |
- *   | F(message, x, T)               | T, from CONEY_TYPE or CONEY_MESSAGE               | object                                  |
- *   | F(enum, x, T)                  | T, from CONEY_ENUM                                | string                                  |
- *   | F(optional, x, kind)           | coney_optional_KIND {present, value}              | the value; absent or null               |
- *   | F(list, x, kind)               | coney_list_KIND {items, count}                    | array                                   |
- *   | F(map, x, kind)                | coney_map_KIND {items of {key, value}, count}     | object; keys are strings                |
- *   | F(optional_of, x, T) F(list_of, x, T) F(map_of, x, T) | T_optional, T_list, T_map  | the same, of messages or enums          |
+ *   F(…)                     the member                                     on the wire
+ *   ────                     ──────────                                     ───────────
+ *   F(bool, x)               bool                                           bool
+ *   F(i8, x) … F(u64, x)     int8_t … int64_t, uint8_t … uint64_t           number
+ *   F(f32, x) F(f64, x)      float, double                                  number
+ *   F(string, x)             coney_bytes: UTF-8, also with NUL inside       string
+ *   F(bytes, x)              coney_bytes                                    binary; JSON: base64 (RFC 4648, padded)
+ *   F(time, x)               int64_t: milliseconds since 1970               JSON: RFC 3339 text, read with any offset, written
+ *                                                                           in UTC; CBOR: tag 1, or read tag 0; MessagePack:
+ *                                                                           its timestamp
+ *   F(raw, x)                coney_bytes: the value as it is encoded        any one value
+ *   F(message, x, T)         T, of CONEY_TYPE or CONEY_MESSAGE              object
+ *   F(enum, x, T)            T, of CONEY_ENUM                               string
+ *   F(optional, x, kind)     coney_optional_KIND {present, value}           the value; absent or null
+ *   F(list, x, kind)         coney_list_KIND {items, count}                 array
+ *   F(map, x, kind)          coney_map_KIND {items of {key, value}, count}  object; keys are strings
+ *   F(optional_of, x, T)     T_optional                                     the same three, of messages or enums
+ *   F(list_of, x, T)         T_list
+ *   F(map_of, x, T)          T_map
  *
- * Options of a member, at most four, after its kind, name and type: name("n"): its name on the wire. default("text"): what it is when it is
- * absent, in the text form of its kind. Only bool, numbers, string, time and enum have one. A member without a default that is neither
- * optional, list nor map is required. Null counts as absent. An absent list or map is empty.
- * Options of the type, at most four, after its table: strict: a field that is not in the table is an error; otherwise it is passed over.
- * to("destination"): where CONEY_MESSAGE's publish function sends it when it is told nothing else; "a.{x}.b" puts the text of member x there.
- * header("name") (sets): see CONEY_SET. Twice the same field in a message is an error, whatever the type says, and
- * twice the same key in a map; fields that are passed over are not compared.
+ * Options of a member, at most four, after its kind, name and type:
+ *   name("n")                its name on the wire
+ *   default("text")          what it is when it is absent, in the text form of its kind: bool, numbers, string, time, enum
+ *
+ * A member that has no default and is no optional, list or map is required. Null counts as absent. An absent list or map is
+ * empty. The same field twice in a message, or the same key twice in a map, is an error; fields that are passed over are not
+ * compared.
+ *
+ * Options of the type, at most four, after its table:
+ *   strict                   a field that is not in the table is an error; otherwise it is passed over
+ *   to("destination")        where CONEY_MESSAGE's publish function sends it when it is told nothing else; "a.{x}.b" puts the
+ *                            text of member x there
+ *   header("name")           of sets: see CONEY_SET
  *
  * Everything works as C17 and as C++17. Types own nothing and are static; every function here may be used from any thread.
  */
@@ -87,8 +99,8 @@ typedef struct coney_member {
     uint32_t rename_len;
     uint32_t fallback_len;
     uint32_t offset; /* in the struct; enums: the constant, as an int32_t */
-    uint8_t
-        kind; /* a coney_kind; of a value whose type is a message or an enum: CONEY_KIND_MESSAGE, and the type knows better */
+    /* a coney_kind; of a value whose type is a message or an enum: CONEY_KIND_MESSAGE, and the type knows better */
+    uint8_t kind;
     uint8_t shape; /* a coney_shape */
     uint8_t reserved[6];
 } coney_member;
@@ -110,8 +122,9 @@ typedef struct coney_type {
     uint8_t reserved[7];
 } coney_type;
 
-/* Looks for what the compiler cannot see: two members of one name on the wire, a default that does not fit its member, a destination that names
- * no member or one without a text form; in nested types, too. CONEY_EINVAL: `text` says what and where. An app does this at its start. */
+/* Looks for what the compiler cannot see: two members of one name on the wire, a default that does not fit its member, a
+ * destination that names no member or one without a text form; in nested types, too. CONEY_EINVAL: `text` says what and
+ * where. An app does this at its start. */
 CONEY_API coney_status coney_type_check(const coney_type *type, char *text, size_t cap);
 
 /* Containers of the plain kinds, as of messages and enums: coney only reads `items`; a decode allocates them in its arena. */
@@ -149,8 +162,8 @@ CONEY_CONTAINERS_(bytes, coney_bytes);
 CONEY_CONTAINERS_(time, int64_t);
 CONEY_CONTAINERS_(raw, coney_bytes);
 
-/* The plain kinds: the constant, the word in the names of containers, and the row and the declaration of a member of that kind. bool is there
- * twice, since it may be a macro for _Bool. */
+/* The plain kinds: the constant, the word in the names of containers, and the row and the declaration of a member of that
+ * kind. bool is there twice, since it may be a macro for _Bool. */
 #define CONEY_K_bool CONEY_KIND_BOOL
 #define CONEY_K__Bool CONEY_KIND_BOOL
 #define CONEY_K_i8 CONEY_KIND_I8
@@ -378,8 +391,8 @@ CONEY_CONTAINERS_(raw, coney_bytes);
         return &type;                                                                                                          \
     }
 
-/* CONEY_TYPE(T, TABLE, options…): struct T, its containers T_optional, T_list, T_entry, T_map, and const coney_type *T_type(void). A type may hold
- * lists and maps of itself. */
+/* CONEY_TYPE(T, TABLE, options…): struct T, its containers T_optional, T_list, T_entry, T_map, and const coney_type
+ * *T_type(void). A type may hold lists and maps of itself. */
 #define CONEY_TYPE(...) CONEY_TYPE1_(__VA_ARGS__, , , , , )
 #define CONEY_TYPE1_(T, TABLE, a, b, c, d, ...)                                                                                \
     typedef struct T T;                                                                                                        \
@@ -388,8 +401,8 @@ CONEY_CONTAINERS_(raw, coney_bytes);
                  0u CONEY_FLAG_##a CONEY_FLAG_##b CONEY_FLAG_##c CONEY_FLAG_##d, CONEY_KIND_MESSAGE)                           \
     struct T
 
-/* `#define STATE(E) E(STATE_NEW, "new") E(STATE_PAID, "paid")` and CONEY_ENUM(state, STATE): enum state, numbered from 0, its containers, and its
- * texts on the wire. A text that is not in the table is a fault. */
+/* `#define STATE(E) E(STATE_NEW, "new") E(STATE_PAID, "paid")` and CONEY_ENUM(state, STATE): enum state, numbered from 0, its
+ * containers, and its texts on the wire. A text that is not in the table is a fault. */
 #define CONEY_ENUM(T, TABLE)                                                                                                   \
     typedef enum T { TABLE(CONEY_DECL_E_) } T;                                                                                 \
     CONEY_DEFINE_(T, struct T##_list);                                                                                         \
@@ -397,10 +410,11 @@ CONEY_CONTAINERS_(raw, coney_bytes);
     struct T##_list
 
 /* Several types on one subscription. `#define EVENT(M) M(order_made, "order.made") M(order_paid, "order.paid")` and
- * CONEY_SET(event, EVENT, header("event-type")): struct event { const coney_type *is; union { order_made as_order_made; … } value; }. `is` says which
- * one it holds: `if (e->is == order_made_type()) … e->value.as_order_made`. The header's value chooses the variant; header("type") is AMQP's property
- * `type`, unless there is a header of that name. Without header(…) the variants are tried in their order, and one that leaves nothing over comes
- * first: what was refused for a field that is missing or unknown is no fault while another variant fits. */
+ * CONEY_SET(event, EVENT, header("event-type")): struct event { const coney_type *is; union { order_made as_order_made; … }
+ * value; }. `is` says which one it holds: `if (e->is == order_made_type()) … e->value.as_order_made`. The header's value
+ * chooses the variant; header("type") is AMQP's property `type`, unless there is a header of that name. Without header(…) the
+ * variants are tried in their order, and one that leaves nothing over comes first: what was refused for a field that is
+ * missing or unknown is no fault while another variant fits. */
 #define CONEY_SET(...) CONEY_SET1_(__VA_ARGS__, , )
 #define CONEY_SET1_(T, TABLE, a, ...)                                                                                          \
     typedef struct T T;                                                                                                        \
@@ -452,53 +466,59 @@ typedef struct coney_sink {
     uint32_t reserved;
 } coney_sink;
 
-/* Makes room for `len` bytes more and returns where they go; the writer adds what it wrote to `len`. NULL: memory is out, `failed` is set. */
+/* Makes room for `len` bytes more and returns where they go; the writer adds what it wrote to `len`. NULL: memory is out,
+ * `failed` is set. */
 CONEY_API uint8_t *coney_sink_reserve(coney_sink *sink, size_t len);
 CONEY_API void coney_sink_write(coney_sink *sink, const void *data, size_t len);
 CONEY_API void coney_sink_free(coney_sink *sink);
 
-/* A form of messages on the wire. A user's own is a static one of these; the functions may be called from several threads at once. `codec` is the
- * struct itself, so that one that wraps another stands in front of what it needs. */
+/* A form of messages on the wire. A user's own is a static one of these; the functions may be called from several threads at
+ * once. `codec` is the struct itself, so that one that wraps another stands in front of what it needs. */
 typedef struct coney_codec {
     const char *name;         /* "json" */
     const char *content_type; /* written with every message, and expected of it; "" = neither */
-    /* Fills *out, `type->size` bytes, zeroed before. All of it that is a pointer lies in `arena` or is static: never in `body`, which may be gone
-     * before the value is. CONEY_ECORRUPT with a fault; CONEY_ENOMEM. */
+    /* Fills *out, `type->size` bytes, zeroed before. All of it that is a pointer lies in `arena` or is static: never in
+     * `body`, which may be gone before the value is. CONEY_ECORRUPT with a fault; CONEY_ENOMEM. */
     coney_status (*decode)(const struct coney_codec *codec, coney_bytes body, const coney_type *type, void *out,
                            coney_arena *arena, coney_fault *fault);
-    /* Appends *value to the sink. CONEY_EINVAL with a fault for what has no form on the wire (a NaN in JSON, bytes in a string that are not
-     * UTF-8); CONEY_ENOMEM. The arena is for scratch. */
+    /* Appends *value to the sink. CONEY_EINVAL with a fault for what has no form on the wire (a NaN in JSON, bytes in a
+     * string that are not UTF-8); CONEY_ENOMEM. The arena is for scratch. */
     coney_status (*encode)(const struct coney_codec *codec, const coney_type *type, const void *value, coney_sink *sink,
                            coney_arena *arena, coney_fault *fault);
     uint64_t reserved[4];
 } coney_codec;
 
-/* JSON (RFC 8259; "application/json", and "text/json" or "…+json" are taken, too), by yyjson. Invalid UTF-8, NaN and nesting beyond 64 are
- * faults. A number that has a fraction is none for an integer member, 3.0 neither; an integer is one for a float. 64-bit integers are exact. */
+/* JSON (RFC 8259; "application/json", and "text/json" or "…+json" are taken, too), by yyjson. Invalid UTF-8, NaN and nesting
+ * beyond 64 are faults. A number that has a fraction is none for an integer member, 3.0 neither; an integer is one for a
+ * float. 64-bit integers are exact. */
 CONEY_API const coney_codec *coney_json(void);
 
-/* CBOR (RFC 8949; "application/cbor"), by libcbor: definite and indefinite lengths, unknown tags passed over; keys must be text. */
+/* CBOR (RFC 8949; "application/cbor"), by libcbor: definite and indefinite lengths, unknown tags passed over; keys must be
+ * text. */
 CONEY_API const coney_codec *coney_cbor(void);
 
 /* MessagePack ("application/msgpack", "application/x-msgpack" is taken, too), by msgpack-c. Messages are maps. */
 CONEY_API const coney_codec *coney_msgpack(void);
 
-/* Each is there in every build. In one that was made without it, it answers CONEY_EUNSUPPORTED, and an app that needs it does not start. */
+/* Each is there in every build. In one that was made without it, it answers CONEY_EUNSUPPORTED, and an app that needs it does
+ * not start. */
 
 /* *out becomes the value, whole or not at all (zeroed after a failure). `out` has type->size bytes. `fault` may be NULL.
  * CONEY_ECORRUPT: the body is not a `type`. CONEY_EINVAL: an argument is NULL. CONEY_ENOMEM, CONEY_EUNSUPPORTED. */
 CONEY_API coney_status coney_decode(const coney_codec *codec, coney_bytes body, const coney_type *type, void *out,
                                     coney_arena *arena, coney_fault *fault);
 
-/* Appends the value to the sink; after a failure the sink is as long as it was. `arena` may be NULL: one is made for the call. */
+/* Appends the value to the sink; after a failure the sink is as long as it was. `arena` may be NULL: one is made for the
+ * call. */
 CONEY_API coney_status coney_encode(const coney_codec *codec, const coney_type *type, const void *value, coney_sink *sink,
                                     coney_arena *arena, coney_fault *fault);
 
 /* Whether a message of this content type is one for the codec: parameters are ignored, case is, too. An empty one is. */
 CONEY_API bool coney_codec_takes(const coney_codec *codec, coney_bytes content_type);
 
-/* Headers: a flat type (plain kinds and enums, one or optional) read from a map of values and written as fields; numbers are taken from any integer
- * type that fits, and from texts. Names are compared as they are written. CONEY_ECORRUPT or CONEY_EINVAL with a fault. */
+/* Headers: a flat type (plain kinds and enums, one or optional) read from a map of values and written as fields; numbers are
+ * taken from any integer type that fits, and from texts. Names are compared as they are written. CONEY_ECORRUPT or
+ * CONEY_EINVAL with a fault. */
 CONEY_API coney_status coney_headers_decode(const coney_value *map, const coney_type *type, void *out, coney_arena *arena,
                                             coney_fault *fault);
 

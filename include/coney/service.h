@@ -18,16 +18,21 @@
  *     {
  *         coney_app *app = coney_app_new("orders", "1.0.0");
  *         coney_broker *rabbit = coney_app_amqp(app, "amqp://localhost", NULL);
- *         coney_subscribe(rabbit, &(coney_subscription){.source = CONEY_QUEUE("orders"), .handler = settle_handler});
+ *         coney_declare_queue(rabbit, &(coney_amqp_queue){.name = "receipts"});
+ *         coney_subscribe(rabbit, &(coney_subscription){
+ *             .source = CONEY_QUEUE("orders", .declare = true), .handler = settle_handler});
  *         return coney_app_main(app, argc, argv);
  *     }
  *
- * A description is built before the start, from one thread; every string and array in it is copied (contexts, codecs and types are kept by
- * their address). What is wrong with it is found at the start, all of it at once, each with the subscription's name and the field. While the
- * app runs every function here may be used from any thread; blocking ones not from a callback of a client's loop (CONEY_EDEADLK).
+ * An app is described first: brokers, subscriptions, publishers, hooks, from one thread. Every string and array in the
+ * description is copied; contexts, codecs and types are kept by their address. coney_app_start then finds what is wrong with
+ * it, all of it at once, each with the subscription's name and the field. While the app runs every function here may be used
+ * from any thread, blocking ones not from a callback of a client's loop (CONEY_EDEADLK).
  *
- * Handlers of one subscription run one after the other, in order, on a thread of the client's or of a lane; handlers of different subscriptions
- * at the same time. Middleware runs where the handler runs. Hooks run on the thread that starts or stops the app.
+ * A handler returns its settlement: CONEY_ACK, CONEY_REJECT, CONEY_REQUEUE, coney_retry_after(ns) or CONEY_KEPT, as of
+ * <coney/coney.h>, or CONEY_FAILED. The handlers of one subscription run one after the other, in order, unless it has
+ * `.lanes`; those of different subscriptions at the same time, each on a thread of its own. Middleware runs where the handler
+ * runs. Hooks run on the thread that starts or stops the app.
  */
 #ifndef CONEY_SERVICE_H
 #define CONEY_SERVICE_H
@@ -55,7 +60,7 @@ struct coney_publish_next;
 
 /* Settlements of a service, beside those of <coney/coney.h> ------------------------------------------------------------ */
 
-/* The handler failed: the subscription's on_failure says what follows. Also what a value that is no settlement stands for. */
+/* The handler failed: the subscription's on_failure says what follows. A value that is no settlement counts as this one. */
 #define CONEY_FAILED ((coney_settle)-4)
 
 /* What is done when something went wrong. A number above zero, from coney_policy_retry, is: again after so many nanoseconds. */
@@ -64,8 +69,8 @@ typedef int64_t coney_policy;
 #define CONEY_POLICY_RETRY ((coney_policy)-1)  /* again at once, as CONEY_REQUEUE, counted as an attempt */
 #define CONEY_POLICY_REJECT ((coney_policy)-2) /* as CONEY_REJECT: dropped or dead-lettered */
 #define CONEY_POLICY_SKIP ((coney_policy)-3)   /* as CONEY_ACK */
-#define CONEY_POLICY_STOP                                                                                                      \
-    ((coney_policy)-4) /* the app drains and stops with a failure; the message stays unsettled, so the broker has it */
+/* The app drains and stops with a failure. The message stays unsettled, so the broker has it. */
+#define CONEY_POLICY_STOP ((coney_policy)-4)
 static inline coney_policy coney_policy_retry(int64_t ns)
 {
     return ns > 0 ? ns : 1;
@@ -92,8 +97,8 @@ typedef struct coney_app_options {
     void *log_ctx;
     coney_log_level log_level;
     coney_on_end on_subscription_end;
-    int64_t
-        drain_timeout; /* how long a stop waits for handlers, confirms and continuations; default 30 s, CONEY_OFF = without limit */
+    /* how long a stop waits for handlers, confirms and continuations; default 30 s, CONEY_OFF = without limit */
+    int64_t drain_timeout;
     int64_t handler_limit; /* a handler that runs longer is named in a warning, once a run; default 10 s, CONEY_OFF = never */
     const coney_codec *codec; /* of subscriptions and publishers that name none; default JSON */
     const char *id;           /* a URI that names the app for documents */
@@ -115,51 +120,58 @@ static inline void coney_app_configure(coney_app *app, const coney_app_options *
 CONEY_API void *coney_app_state(const coney_app *app);
 CONEY_API void coney_app_set_state(coney_app *app, void *state); /* before the start and in CONEY_BEFORE_START */
 
-/* Adds a hook. Those of the two starting stages run in the order in which they were added, those of the others in the reverse order. A failure of a
- * starting hook (anything but CONEY_OK; its words go into call->text) fails the start, which is unwound. Stopping hooks run for what had been started, also when
- * it was another step that failed: CONEY_BEFORE_STOP when all subscriptions had been opened, CONEY_AFTER_STOP when the first hook had been called. Their
- * failures are logged. */
+/* Adds a hook. Those of the two starting stages run in the order in which they were added, those of the others in the reverse
+ * order. A failure of a starting hook (anything but CONEY_OK; its words go into call->text) fails the start, which is
+ * unwound. Stopping hooks run for what had been started, also when it was another step that failed: CONEY_BEFORE_STOP when
+ * all subscriptions had been opened, CONEY_AFTER_STOP when the first hook had been called. Their failures are logged. */
 CONEY_API void coney_app_on(coney_app *app, coney_stage stage,
                             coney_status (*hook)(coney_app *app, void *ctx, coney_call *call), void *ctx);
 
-/* Checks everything that can be checked without a broker. CONEY_EINVAL: call->text holds the mistakes, one a line, as many as fit; call->value their
- * number; all of them go to the log. */
+/* Checks everything that can be checked without a broker. CONEY_EINVAL: call->text holds the mistakes, one a line, as many as
+ * fit; call->value their number; all of them go to the log. */
 CONEY_API coney_status coney_app_check(coney_app *app, coney_call *call);
 
-/* Checks, runs the first hooks, connects the brokers, declares what is to be declared, opens the publishers, then the subscriptions, runs the second
- * hooks. Blocks; call->deadline is for each step with a broker. A failure is unwound, says what failed in call->text, and leaves an app that may be
- * started again. CONEY_EINVAL: mistakes, as of coney_app_check; or it runs, or a handler from before its last stop still does. CONEY_EFORKED: the parent
- * process has started it. */
+/* Checks, runs the first hooks, connects the brokers, declares what is to be declared, opens the publishers, then the
+ * subscriptions, runs the second hooks. Blocks; call->deadline is for each step with a broker. A failure is unwound, says
+ * what failed in call->text, and leaves an app that may be started again. CONEY_EINVAL: mistakes, as of coney_app_check; or
+ * it runs, or a handler from before its last stop still does. CONEY_EFORKED: the parent process has started it. */
 CONEY_API coney_status coney_app_start(coney_app *app, coney_call *call);
 
-/* Waits until the app was asked to stop (coney_app_ask_to_stop, also before the start), stops by a policy, or is stopped by somebody: the status is what it
- * would exit with: CONEY_OK, or why it fails, in words in call->text. Any number of threads. call->deadline: default none. CONEY_ETIMEDOUT: it still runs.
- * CONEY_EINVAL: it was never started. */
+/* Waits until the app was asked to stop (coney_app_ask_to_stop, also before the start), stops by a policy, or is stopped by
+ * somebody: the status is what it would exit with: CONEY_OK, or why it fails, in words in call->text. Any number of threads.
+ * call->deadline: default none. CONEY_ETIMEDOUT: it still runs. CONEY_EINVAL: it was never started. */
 CONEY_API coney_status coney_app_wait(coney_app *app, coney_call *call);
 
-/* Asks for a stop, from any thread or handler, and also from a signal handler. Nothing else happens here: coney_app_wait returns. */
+/* Asks for a stop, from any thread or handler, and also from a signal handler. Nothing else happens here: coney_app_wait
+ * returns. */
 CONEY_API void coney_app_ask_to_stop(coney_app *app);
 
-/* Stops: runs the hooks of CONEY_BEFORE_STOP; lets no further handler start; waits for those that run, the confirms that deliveries wait for and
- * continuations, up to drain_timeout; ends the subscriptions (what no handler had goes back to the broker) and publishers, closes brokers in the reverse
- * order of their making; runs the last hooks. A step that fails stops no other; the first failure is returned. call->deadline is for each step with a
- * broker; call->value: deliveries that were not settled. CONEY_OK also when it does not run. A second call while one runs waits for it, without limit
- * unless call->deadline is set. CONEY_ETIMEDOUT: the drain took too long, what was open is with the broker. CONEY_EDEADLK from a handler, a continuation
- * or a hook. */
+/* Stops: runs the hooks of CONEY_BEFORE_STOP; lets no further handler start; waits for those that run, the confirms that
+ * deliveries wait for and continuations, up to drain_timeout; ends the subscriptions (what no handler had goes back to the
+ * broker) and publishers, closes brokers in the reverse order of their making; runs the last hooks. A step that fails stops
+ * no other; the first failure is returned. call->deadline is for each step with a broker; call->value: deliveries that were
+ * not settled. CONEY_OK also when it does not run. A second call while one runs waits for it, without limit unless
+ * call->deadline is set. CONEY_ETIMEDOUT: the drain took too long, what was open is with the broker. CONEY_EDEADLK from a
+ * handler, a continuation or a hook. */
 CONEY_API coney_status coney_app_stop(coney_app *app, coney_call *call);
 
-/* Stops it if it runs, frees it and clears *app; NULL there is harmless. Waits for a handler that has outlived the stop. From where a stop answers
- * CONEY_EDEADLK nothing is done. In a forked child of the process that started it, *app is only cleared. */
+/* Stops it if it runs, frees it and clears *app; NULL there is harmless. Waits for a handler that has outlived the stop. From
+ * where a stop answers CONEY_EDEADLK nothing is done. In a forked child of the process that started it, *app is only cleared. */
 CONEY_API void coney_app_free(coney_app **app);
 
-/* The whole of a service's main: takes the app and frees it. `run` (also without arguments): until SIGINT or SIGTERM, which drain; a second one ends the
- * process at once, by the signal. `check`: as coney_app_check, prints what it found. --help (with the options' description), --version. Logs to standard error (coney_log_stderr) unless on_log is
- * set. Returns the exit status: 0; 1: it failed (the reason is printed); 2: wrong arguments. Call it before other threads are started: the
- * two signals are blocked in the calling thread. `app` NULL (memory was out): 1. */
+/* The whole of a service's main: takes the app, does what the arguments say, frees it. Returns the exit status: 0; 1: it
+ * failed, the reason is printed; 2: wrong arguments. `app` NULL (memory was out): 1.
+ *
+ *   run, or nothing    starts it and serves until SIGINT or SIGTERM, which drain; a second one ends the process at once
+ *   check              as coney_app_check; prints what it found, or that all is well
+ *   --help, --version
+ *
+ * Logs to standard error (coney_log_stderr) unless on_log is set. Call it before other threads are started: the two signals
+ * are blocked in the calling thread. */
 CONEY_API int coney_app_main(coney_app *app, int argc, char **argv);
 
-/* A log callback that writes one line an entry to standard error: time=… level=… msg="…". The level comes from CONEY_LOG (error, warning, info,
- * debug, off), which coney_log_level_of_env reads (`otherwise` when it is not set). `ctx` is not used. */
+/* A log callback that writes one line an entry to standard error: time=… level=… msg="…". The level comes from CONEY_LOG
+ * (error, warning, info, debug, off), which coney_log_level_of_env reads (`otherwise` when it is not set). `ctx` is not used. */
 CONEY_API void coney_log_stderr(void *ctx, coney_log_level level, const char *text);
 CONEY_API coney_log_level coney_log_level_of_env(coney_log_level otherwise);
 
@@ -187,8 +199,9 @@ CONEY_API void coney_app_get_health(const coney_app *app, coney_app_health *heal
 
 /* Brokers ---------------------------------------------------------------------------------------------------------------- */
 
-/* Registers a broker; nothing is connected before the start. `uri` and `options` as of coney_amqp_open and coney_stream_env_open; their on_log
- * and loop must not be set, on_event is called as well. NULL: memory is out (and what is made with it then is refused at the start, too). */
+/* Registers a broker; nothing is connected before the start. `uri` and `options` as of coney_amqp_open and
+ * coney_stream_env_open; their on_log and loop must not be set, on_event is called as well. NULL: memory is out (and what is
+ * made with it then is refused at the start, too). */
 CONEY_API coney_broker *coney_app_amqp_sized(coney_app *app, const char *uri, const coney_amqp_options *options, size_t size);
 static inline coney_broker *coney_app_amqp(coney_app *app, const char *uri, const coney_amqp_options *options)
 {
@@ -256,10 +269,10 @@ typedef struct coney_queue_binding {
 /* How a queue waits before a message comes again (coney_retry_after, coney_policy_retry). */
 typedef enum coney_delay {
     CONEY_DELAY_HELD = 0, /* here, unsettled: nothing to declare, and it counts towards the prefetch */
-    CONEY_DELAY_QUEUE =
-        1, /* in a waiting queue NAME.wait.MILLISECONDS that gives it back by TTL and dead-lettering; one queue for a class of
-                              delays, at most an eighth longer than was asked for, so short ones do not wait behind long ones. With `.declare` they
-                              are declared as they are needed; without it the one asked for must exist */
+    /* in a waiting queue NAME.wait.MILLISECONDS that gives it back by TTL and dead-lettering; one queue for a class of
+     * delays, at most an eighth longer than was asked for, so short ones do not wait behind long ones. With `.declare` they
+     * are declared as they are needed; without it the one asked for must exist */
+    CONEY_DELAY_QUEUE = 1,
     CONEY_DELAY_PLUGIN = 2, /* in the exchange NAME.delay of type x-delayed-message; with `.declare` it is declared and bound */
 } coney_delay;
 
@@ -300,8 +313,8 @@ typedef struct coney_queue_source {
 /* A stream over the stream protocol. */
 typedef struct coney_stream_source {
     const char *name;
-    const char
-        *consumer; /* offsets are stored under this name as messages settle; default: the app's title; "" = nothing is stored */
+    /* offsets are stored under this name as messages settle; default: the app's title; "" = nothing is stored */
+    const char *consumer;
     coney_stream_start start_if_new; /* where to begin when nothing is stored */
     uint32_t reserved_number;
     uint64_t start_offset;
@@ -320,13 +333,13 @@ typedef struct coney_stream_source {
 /* A topic of a broker in memory. */
 typedef struct coney_topic_source {
     const char *name; /* a topic, or a pattern: words between dots, `*` is one word, `>` at the end is one or more */
-    coney_stream_start
-        start; /* of a retained topic: CONEY_STREAM_NEXT, FIRST, LAST (the last message), OFFSET, TIMESTAMP; patterns begin at the next */
+    /* of a retained topic: CONEY_STREAM_NEXT, FIRST, LAST (the last message), OFFSET, TIMESTAMP; patterns begin at the next */
+    coney_stream_start start;
     uint32_t reserved_number;
     uint64_t start_offset;
     int64_t start_time;
-    int64_t
-        max_waiting; /* messages that may wait for this subscription before a publish waits (or answers CONEY_EAGAIN); default 10,000 */
+    /* messages that may wait for this subscription before a publish waits (or answers CONEY_EAGAIN); default 10,000 */
+    int64_t max_waiting;
 } coney_topic_source;
 
 typedef enum coney_source_kind {
@@ -363,7 +376,8 @@ static inline coney_source coney_source_topic(const coney_topic_source *topic)
     return coney_source_of(CONEY_SOURCE_TOPIC, topic, sizeof *topic);
 }
 
-/* `.source = CONEY_QUEUE("orders", .type = CONEY_QUEUE_QUORUM, .prefetch = 64)`. In C++ fill the struct and call the function above. */
+/* `.source = CONEY_QUEUE("orders", .type = CONEY_QUEUE_QUORUM, .prefetch = 64)`. In C++ fill the struct and call the function
+ * above. */
 #define CONEY_QUEUE(...) coney_source_queue(&(coney_queue_source){.name = __VA_ARGS__})
 #define CONEY_STREAM(...) coney_source_stream(&(coney_stream_source){.name = __VA_ARGS__})
 #define CONEY_TOPIC(...) coney_source_topic(&(coney_topic_source){.name = __VA_ARGS__})
@@ -379,7 +393,8 @@ typedef struct coney_handler {
     const void *reserved[2];
 } coney_handler;
 
-/* `coney_settle fn(coney_delivery *d, const T *value)` becomes fn_handler. The types are checked here, by the compiler. T: a message or a set. */
+/* `coney_settle fn(coney_delivery *d, const T *value)` becomes fn_handler. The types are checked here, by the compiler. T: a
+ * message or a set. */
 #define CONEY_HANDLER(fn, T)                                                                                                   \
     static coney_settle fn##_on_(coney_delivery *delivery, const void *value)                                                  \
     {                                                                                                                          \
@@ -395,7 +410,8 @@ typedef struct coney_handler {
     }                                                                                                                          \
     static const coney_handler fn##_handler __attribute__((unused)) = {#fn, NULL, fn##_on_, NULL, {NULL, NULL}}
 
-/* `coney_settle fn(coney_batch *batch, const T *values, size_t count)`. What it returns settles those that coney_batch_settle did not. */
+/* `coney_settle fn(coney_batch *batch, const T *values, size_t count)`. What it returns settles those that coney_batch_settle
+ * did not. */
 #define CONEY_BATCH_HANDLER(fn, T)                                                                                             \
     static coney_settle fn##_on_(coney_batch *batch, const void *values, size_t count)                                         \
     {                                                                                                                          \
@@ -411,9 +427,9 @@ typedef struct coney_handler {
     }                                                                                                                          \
     static const coney_handler fn##_handler __attribute__((unused)) = {#fn, NULL, NULL, fn##_on_, {NULL, NULL}}
 
-/* Middleware: around every handler of an app, a broker, a router or a subscription; added first is outermost, and the app is outside the broker, the broker outside
- * the router, the router outside the subscription. Runs after the message was decoded. Returns what `next` returned, or settles by itself without calling it, at
- * most once. Handlers of batches are not wrapped. */
+/* Middleware: around every handler of an app, a broker, a router or a subscription; added first is outermost, and the app is
+ * outside the broker, the broker outside the router, the router outside the subscription. Runs after the message was decoded.
+ * Returns what `next` returned, or settles by itself without calling it, at most once. Handlers of batches are not wrapped. */
 typedef struct coney_next coney_next;
 typedef coney_settle (*coney_around_fn)(void *ctx, coney_delivery *delivery, coney_next *next);
 CONEY_API coney_settle coney_next_run(coney_next *next, coney_delivery *delivery);
@@ -425,7 +441,8 @@ typedef struct coney_subscription {
     const char *name; /* in logs, metrics and tests; default: the source's name */
     coney_handler handler;
     const coney_codec *codec; /* default: the router's, the broker's, the app's */
-    /* Chooses the variant of a set; returns its type, or NULL: none fits, which is a message that cannot be decoded. Default: the set's own rule. */
+    /* Chooses the variant of a set; returns its type, or NULL: none fits, which is a message that cannot be decoded. Default:
+     * the set's own rule. */
     const coney_type *(*choose)(void *ctx, const coney_delivery *delivery);
     void *ctx;              /* for choose, and coney_delivery_ctx */
     coney_around_fn around; /* middleware of this subscription alone, innermost, with around_ctx */
@@ -434,25 +451,26 @@ typedef struct coney_subscription {
     coney_policy on_undecodable;     /* the body, the content type or the headers are not what was asked for; default REJECT */
     coney_policy on_failure;         /* CONEY_FAILED; default: again after 1 s */
     coney_policy on_publish_failure; /* what the handler published was refused, returned or lost; default: again after 1 s */
-    int64_t
-        max_attempts; /* deliveries of a message, the first included; then it goes to dead_letter, or is rejected without one. 0 = no limit */
-    const char *
-        dead_letter; /* destination of the broker to which spent messages are published, with what they had and "x-coney-attempts" */
+    /* deliveries of a message, the first included; then it goes to dead_letter, or is rejected without one. 0 = no limit */
+    int64_t max_attempts;
+    /* destination of the broker to which spent messages are published, with what they had and "x-coney-attempts" */
+    const char *dead_letter;
 
-    int64_t
-        lanes; /* 1 (default): in order. n: so many threads; messages of one key stay in order with `by_key`, otherwise there is no order */
-    int64_t
-        lane_queue; /* deliveries that may wait for a lane; default 64. The source is read no further while the one that it needs is full */
-    const char *
-        key_header; /* with by_key: the header that holds the key; default: the transport's own ("x-coney-key"; AMQP: then the routing key) */
+    /* 1 (default): in order. n: so many threads; messages of one key stay in order with `by_key`, otherwise there is no order */
+    int64_t lanes;
+    /* deliveries that may wait for a lane; default 64. The source is read no further while the one that it needs is full */
+    int64_t lane_queue;
+    /* with by_key: the header that holds the key; default: the transport's own ("x-coney-key"; AMQP: then the routing key) */
+    const char *key_header;
 
     int64_t batch; /* messages a batch at most; required by a batch handler (1 to 65,535) and only there */
-    int64_t
-        batch_wait; /* how long the first one waits for the others; default 10 ms, CONEY_OFF = only full batches or what the broker sent together */
+    /* how long the first one waits for the others; default 10 ms, CONEY_OFF = only full batches or what the broker sent
+     * together */
+    int64_t batch_wait;
     bool by_key;
     bool any_content_type; /* the content type of messages is not looked at */
-    bool
-        no_retry_copies; /* with max_attempts on a queue that does not count: refuse at the start instead of publishing copies with a raised count */
+    /* with max_attempts on a queue that does not count: refuse at the start instead of publishing copies with a raised count */
+    bool no_retry_copies;
     uint8_t reserved[5];
 } coney_subscription;
 
@@ -466,8 +484,8 @@ static inline coney_status coney_subscribe(coney_broker *broker, const coney_sub
 CONEY_API void coney_app_use(coney_app *app, coney_around_fn around, void *ctx);
 CONEY_API void coney_broker_use(coney_broker *broker, coney_around_fn around, void *ctx);
 
-/* A router collects subscriptions, to be included in a broker or another router, as often as one likes; a codec and middleware of its own hold for
- * all that is in it. It is copied when it is included; free it then. NULL: memory is out. */
+/* A router collects subscriptions, to be included in a broker or another router, as often as one likes; a codec and
+ * middleware of its own hold for all that is in it. It is copied when it is included; free it then. NULL: memory is out. */
 CONEY_API coney_router *coney_router_new(void);
 CONEY_API void coney_router_codec(coney_router *router, const coney_codec *codec);
 CONEY_API void coney_router_use(coney_router *router, coney_around_fn around, void *ctx);
@@ -489,7 +507,8 @@ CONEY_API coney_app *coney_delivery_app(const coney_delivery *delivery);
 CONEY_API void *coney_delivery_ctx(const coney_delivery *delivery);
 CONEY_API void *coney_state(const coney_delivery *delivery);
 
-/* 1 for the first delivery of a message. Counted by the broker where it counts, else by "x-coney-attempts" of copies and by the transport. */
+/* 1 for the first delivery of a message. Counted by the broker where it counts, else by "x-coney-attempts" of copies and by
+ * the transport. */
 CONEY_API uint64_t coney_delivery_attempt(const coney_delivery *delivery);
 
 /* What came with the message; decoded once, when first asked for. Empty or null when absent. */
@@ -519,12 +538,13 @@ typedef struct coney_delivery_info {
 CONEY_API const coney_delivery_info *coney_delivery_info_of(const coney_delivery *delivery);
 CONEY_API bool coney_delivery_header(const coney_delivery *delivery, coney_bytes name, coney_value *value);
 
-/* Typed headers, into *out: generated as T_headers(). CONEY_ECORRUPT: a required one is missing or has the wrong form; return what this gives back
- * through coney_undecodable(d, …) and on_undecodable is applied. */
+/* Typed headers, into *out: generated as T_headers(). CONEY_ECORRUPT: a required one is missing or has the wrong form; return
+ * what this gives back through coney_undecodable(d, …) and on_undecodable is applied. */
 CONEY_API coney_status coney_delivery_headers(coney_delivery *delivery, const coney_type *type, void *out);
 
-/* `return coney_undecodable(d, "unit is 'stone'")`: settles by on_undecodable, `return coney_failed(d, "…")` by on_failure; the text goes to the log. NULL: the
- * last fault of the delivery, if it had one. Of a delivery that was kept they give what the policy says, for coney_kept_settle. */
+/* `return coney_undecodable(d, "unit is 'stone'")`: settles by on_undecodable, `return coney_failed(d, "…")` by on_failure;
+ * the text goes to the log. NULL: the last fault of the delivery, if it had one. Of a delivery that was kept they give what
+ * the policy says, for coney_kept_settle. */
 CONEY_API coney_settle coney_undecodable(coney_delivery *delivery, const char *text);
 CONEY_API coney_settle coney_failed(coney_delivery *delivery, const char *text);
 
@@ -539,13 +559,14 @@ CONEY_API const coney_stream_delivery *coney_delivery_stream(const coney_deliver
 CONEY_API coney_status coney_delivery_put(coney_delivery *delivery, const void *key, void *value);
 CONEY_API void *coney_delivery_find(const coney_delivery *delivery, const void *key);
 
-/* `then` runs once, after the delivery was settled: `how` is what became of it after all policies. On the app's own thread, off the delivery
- * path; the delivery is gone. A drain waits for it. Not for elements of batches. CONEY_ENOMEM. */
+/* `then` runs once, after the delivery was settled: `how` is what became of it after all policies. On the app's own thread,
+ * off the delivery path; the delivery is gone. A drain waits for it. Not for elements of batches. CONEY_ENOMEM. */
 CONEY_API coney_status coney_after(coney_delivery *delivery, void (*then)(void *ctx, coney_settle how), void *ctx);
 
-/* Takes the delivery along: return CONEY_KEPT, settle later from any thread with coney_kept_settle, as of <coney/coney.h>; the policies hold then, too. The
- * decoded value and coney_delivery_body() stay valid until then (a body that was had before may not), also when the app has been stopped and freed meanwhile
- * (CONEY_ECLOSED). Only inside the handler, once. NULL: memory is out. Not for elements of batches, which are all kept until their batch is settled. */
+/* Takes the delivery along: return CONEY_KEPT, settle later from any thread with coney_kept_settle, as of <coney/coney.h>;
+ * the policies hold then, too. The decoded value and coney_delivery_body() stay valid until then (a body that was had before
+ * may not), also when the app has been stopped and freed meanwhile (CONEY_ECLOSED). Only inside the handler, once. NULL:
+ * memory is out. Not for elements of batches, which are all kept until their batch is settled. */
 CONEY_API coney_kept *coney_delivery_keep(coney_delivery *delivery);
 CONEY_API coney_delivery *coney_kept_service_delivery(const coney_kept *kept);
 
@@ -555,10 +576,11 @@ CONEY_API void coney_batch_settle(coney_batch *batch, size_t index, coney_settle
 CONEY_API void *coney_batch_state(const coney_batch *batch);
 CONEY_API void *coney_batch_ctx(const coney_batch *batch);
 
-/* Moves the subscription of this delivery (streams, and retained topics): what comes next is the message at `offset`, then the rest; what was received and
- * not handled is dropped, this delivery settles as usual. Takes effect after the handler has returned; the last call before that counts. CONEY_OK: it
- * will be tried; when the position turns out to be gone, or not to be there yet, the subscription stays where it is and the log says so (an app under
- * test answers CONEY_ENOOFFSET at once). CONEY_EUNSUPPORTED: it has no positions. CONEY_EAGAIN: another seek is under way. */
+/* Moves the subscription of this delivery (streams, and retained topics): what comes next is the message at `offset`, then
+ * the rest; what was received and not handled is dropped, this delivery settles as usual. Takes effect after the handler has
+ * returned; the last call before that counts. CONEY_OK: it will be tried; when the position turns out to be gone, or not to
+ * be there yet, the subscription stays where it is and the log says so (an app under test answers CONEY_ENOOFFSET at once).
+ * CONEY_EUNSUPPORTED: it has no positions. CONEY_EAGAIN: another seek is under way. */
 typedef struct coney_position {
     coney_stream_start at;
     uint32_t reserved_number;
@@ -567,8 +589,8 @@ typedef struct coney_position {
 } coney_position;
 CONEY_API coney_status coney_seek(coney_delivery *delivery, const coney_position *position);
 
-/* The same from outside: of the subscription of that name. Blocks until it has moved. CONEY_ENOOFFSET: no longer there, or not yet; it stays where it is.
- * CONEY_ENOTFOUND: no such subscription. CONEY_ECLOSED: it is not open. */
+/* The same from outside: of the subscription of that name. Blocks until it has moved. CONEY_ENOOFFSET: no longer there, or
+ * not yet; it stays where it is. CONEY_ENOTFOUND: no such subscription. CONEY_ECLOSED: it is not open. */
 CONEY_API coney_status coney_app_seek(coney_app *app, const char *subscription, const coney_position *position,
                                       coney_call *call);
 
@@ -577,8 +599,8 @@ CONEY_API coney_status coney_app_seek(coney_app *app, const char *subscription, 
 typedef enum coney_publish_policy {
     CONEY_PUBLISH_CONFIRMED = 0, /* a publish has succeeded when the broker has the message */
     CONEY_PUBLISH_PLAIN = 1,     /* when it was written to the connection */
-    CONEY_PUBLISH_TRANSACTION =
-        2, /* through coney_out_by(): all that a delivery publishes is committed when its handler acks, or dropped. AMQP, memory */
+    /* through coney_out_by(): all that a delivery publishes is committed when its handler acks, or dropped. AMQP, memory */
+    CONEY_PUBLISH_TRANSACTION = 2,
 } coney_publish_policy;
 
 typedef struct coney_publisher_options {
@@ -604,12 +626,12 @@ typedef struct coney_publisher_options {
 
 /* One message beyond its value. Everything may be empty. */
 typedef struct coney_publish_options {
-    const char *to;  /* else the type's, else the publisher's */
+    const char *to;  /* taken as it stands; else the type's, else the publisher's */
     coney_bytes key; /* partition key, written as header "x-coney-key" */
     coney_bytes correlation_id;
     coney_bytes reply_to;
     coney_bytes message_id;
-    coney_bytes type; /* default: the type's name where a set chooses by "type" */
+    coney_bytes type; /* default, of a set that chooses by "type": the text of the variant that it holds */
     const coney_field *headers;
     size_t header_count;
     const coney_type *header_type; /* typed headers, with `header_value`; over those above of the same name */
@@ -636,8 +658,9 @@ typedef struct coney_publish {
     const coney_delivery *delivery; /* through which it is published, or NULL */
 } coney_publish;
 
-/* Middleware around publishing: the app's is outside the publisher's; added first is outermost. It may hand on a changed copy, answer without calling
- * `next`, or call it again, which publishes again. Transactions opened by hand and requests go around it. */
+/* Middleware around publishing: the app's is outside the publisher's; added first is outermost. It may hand on a changed
+ * copy, answer without calling `next`, or call it again, which publishes again. Transactions opened by hand and requests go
+ * around it. */
 typedef struct coney_publish_next coney_publish_next;
 typedef coney_status (*coney_publish_around_fn)(void *ctx, const coney_publish *message, coney_publish_next *next);
 CONEY_API coney_status coney_publish_next_run(coney_publish_next *next, const coney_publish *message);
@@ -653,8 +676,8 @@ static inline coney_publisher *coney_publisher_new(coney_broker *broker, const c
 /* Where a publish goes out. Three pointers, passed by value. */
 typedef struct coney_out {
     coney_publisher *publisher;
-    coney_delivery
-        *delivery;      /* its ack waits for what is published, and on_publish_failure says what a failure means; or NULL */
+    /* its ack waits for what is published, and on_publish_failure says what a failure means; or NULL */
+    coney_delivery *delivery;
     coney_batch *batch; /* the same for all elements of a batch; or NULL */
 } coney_out;
 CONEY_API coney_out coney_out_of(coney_delivery *delivery); /* its broker's own publisher */
@@ -671,9 +694,12 @@ static inline coney_out coney_out_by_publisher(coney_publisher *publisher)
 }
 CONEY_API coney_out coney_out_of_batch(coney_batch *batch); /* no element is acked before all of it is confirmed */
 
-/* Encodes and queues one message; generated as T_publish() and T_publish_with(). CONEY_OK: it is on its way; anything else: nothing was queued: CONEY_EINVAL (no
- * destination, a value that has no form, a delivery that is settled; the text is in the delivery's fault and in the log), CONEY_EAGAIN, CONEY_ETIMEDOUT, CONEY_ETOOBIG,
- * CONEY_ECLOSED (the app does not run), CONEY_EFORKED, CONEY_ENOMEM, CONEY_EUNSUPPORTED (an option that the transport cannot honour). */
+/* Encodes and queues one message; generated as T_publish() and T_publish_with(). Of a set the variant that it holds is
+ * published, with the header or `type` that chooses it. CONEY_OK: it is on its way. Anything else: nothing was queued, and
+ * where it is no passing state, the sentence is in the log and in the delivery's fault:
+ *   CONEY_EINVAL (no destination, a value that has no form, a delivery that is settled), CONEY_EUNSUPPORTED (the transport
+ *   cannot do what an option asks for), CONEY_ETOOBIG, CONEY_EAGAIN and CONEY_ETIMEDOUT (no room), CONEY_ECLOSED (the app does
+ *   not run), CONEY_EFORKED, CONEY_ENOMEM. */
 CONEY_API CONEY_MUST_CHECK coney_status coney_publish_sized(coney_out out, const coney_type *type, const void *value,
                                                             const coney_publish_options *options, size_t size);
 
@@ -686,30 +712,33 @@ static inline CONEY_MUST_CHECK coney_status coney_publish_raw(coney_out out, con
     return coney_publish_raw_sized(out, body, content_type, options, sizeof *options);
 }
 
-/* Answers a request: to its reply_to (`to` of the options is passed over), with its correlation id unless the options have one; generated as T_reply(). Part of the
- * delivery's settlement like any publish; that nobody waits any more is no failure. CONEY_EINVAL: it has no reply_to. */
+/* Answers a request: to its reply_to (`to` of the options is passed over), with its correlation id unless the options have
+ * one; generated as T_reply(). Part of the delivery's settlement like any publish; that nobody waits any more is no failure.
+ * CONEY_EINVAL: it has no reply_to. */
 CONEY_API CONEY_MUST_CHECK coney_status coney_reply_sized(coney_delivery *delivery, const coney_type *type, const void *value,
                                                           const coney_publish_options *options, size_t size);
 
 /* A reply, the caller's until coney_reply_free. */
 typedef struct coney_reply_message coney_reply_message;
 
-/* Asks and waits; generated as T_request(). CONEY_ETIMEDOUT: no reply within call->deadline; CONEY_ERETURNED: nobody listens; CONEY_ELOST. Not in a loop's callback; in a
- * handler it blocks the lane. CONEY_EUNSUPPORTED: streams. */
+/* Asks and waits; generated as T_request(). CONEY_ETIMEDOUT: no reply within call->deadline; CONEY_ERETURNED: nobody listens;
+ * CONEY_ELOST. Not in a loop's callback; in a handler it blocks the lane. CONEY_EUNSUPPORTED: streams. */
 CONEY_API coney_status coney_request_sized(coney_publisher *publisher, const coney_type *type, const void *value,
                                            const coney_publish_options *options, size_t size, coney_reply_message **reply,
                                            coney_call *call);
 CONEY_API coney_bytes coney_reply_body(const coney_reply_message *reply);
 CONEY_API const coney_delivery_info *coney_reply_info(const coney_reply_message *reply);
 
-/* Decoded by the codec of the publisher that asked; *value lives as long as the reply. Generated as T_of_reply(), which gives NULL instead. */
+/* Decoded by the codec of the publisher that asked; *value lives as long as the reply. Generated as T_of_reply(), which gives
+ * NULL instead. */
 CONEY_API coney_status coney_reply_decode(coney_reply_message *reply, const coney_type *type, const void **value,
                                           coney_fault *fault);
 CONEY_API void coney_reply_free(coney_reply_message **reply);
 
-/* Transactions by hand: any number, each for itself. All or nothing within one exchange of a queue broker (AMQP tx) or in memory. Blocks. CONEY_EUNSUPPORTED:
- * streams. A commit that fails leaves nothing open; CONEY_EUNKNOWN: it may have happened. One thread at a time for each. A stop aborts those that are
- * open: then they answer CONEY_ECLOSED, and are still to be ended by one of the two below. */
+/* Transactions by hand: any number, each for itself. All or nothing within one exchange of a queue broker (AMQP tx) or in
+ * memory. Blocks. CONEY_EUNSUPPORTED: streams. A commit that fails leaves nothing open; CONEY_EUNKNOWN: it may have happened.
+ * One thread at a time for each. A stop aborts those that are open: then they answer CONEY_ECLOSED, and are still to be ended
+ * by one of the two below. */
 typedef struct coney_transaction coney_transaction;
 CONEY_API coney_transaction *coney_transaction_begin(coney_publisher *publisher, coney_call *call);
 CONEY_API CONEY_MUST_CHECK coney_status coney_transaction_publish_sized(coney_transaction *transaction, const coney_type *type,
@@ -730,8 +759,8 @@ typedef enum coney_metric_kind {
 typedef struct coney_metric {
     coney_metric_kind kind;
     uint32_t label_count;
-    const char
-        *name; /* "coney_messages_consumed_total", "coney_consume_duration_seconds", "coney_messages_published_total" … */
+    /* "coney_messages_consumed_total", "coney_consume_duration_seconds", "coney_messages_published_total" … */
+    const char *name;
     const char *help;          /* one line */
     const char *const *labels; /* name, value, name, value …: label_count pairs */
     double value;              /* counters and gauges; histograms: the sum */
