@@ -7,8 +7,8 @@
  *   put_list(b, sink, count), put_next(b, sink, index) before each element, put_list_end
  *   put_map(b, sink, count), put_key(b, sink, key, index) before each value, put_map_end
  *
- * All others take (struct bind *, coney_sink *, …) and return false with a fault when the value has no form on the wire. That memory was
- * out stands in the sink. */
+ * All others take (struct bind *, coney_sink *, …) and return false with a fault when the value has no form on the wire. That
+ * memory was out stands in the sink. */
 #include "codec/bind.h"
 #include "codec/sink.h"
 

@@ -1,4 +1,4 @@
-/* type.h: what the field tables of <coney/codec.h> say, made handy: wire names, sizes, text forms. Any thread; nothing allocates. */
+/* type.h: what the field tables of <coney/codec.h> say, made handy: wire names, sizes, text forms. Any thread; no allocation. */
 #ifndef CONEY_CODEC_TYPE_H
 #define CONEY_CODEC_TYPE_H
 

@@ -173,17 +173,14 @@ static bool walk_unordered(struct walk *w, const coney_type *type, struct item *
 /* Most senders write the fields in the table's order, and then there is nothing to search or to remember. */
 static bool walk_fields(struct walk *w, const coney_type *type, struct item *map, struct step *step, uint8_t *out)
 {
-    struct item level = *map;
     const coney_member *member = type->members;
     const coney_member *end = member + type->member_count;
-    for (; source_more(w, &level); member++) {
+    for (; source_more(w, map); member++) {
         coney_bytes key;
         if (!source_key(w, &key))
             return false;
-        if (__builtin_expect(member == end || !field_is(member, key), 0)) {
-            *map = level;
+        if (member == end || !field_is(member, key))
             return walk_unordered(w, type, map, key, (uint32_t)(member - type->members), step, out);
-        }
         step->at = member;
         if (!walk_member(w, member, out + member->offset))
             return false;
