@@ -61,6 +61,16 @@ CONEY_TYPE(lists, LISTS);
 #define MAPS(F) PLAIN_(F, map)
 CONEY_TYPE(maps, MAPS);
 
+/* Whether this build has the codec's library. */
+static inline bool codec_is_here(const coney_codec *codec)
+{
+    line value = {.quantity = 1};
+    coney_sink sink = {0};
+    coney_status status = coney_encode(codec, line_type(), &value, &sink, NULL, NULL);
+    coney_sink_free(&sink);
+    return status != CONEY_EUNSUPPORTED;
+}
+
 /* All of them, in lists of itself, too. */
 #define EVERYTHING(F)                                                                                                          \
     F(optional_of, o, ones)                                                                                                    \

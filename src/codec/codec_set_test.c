@@ -254,5 +254,7 @@ int main(void)
         cmocka_unit_test(a_build_without_the_library_says_how_to_get_it),
         cmocka_unit_test(a_long_path_is_cut_at_the_front),
     };
+    if (!codec_is_here(coney_json()) || !codec_is_here(coney_msgpack()))
+        return 77; /* skipped */
     return cmocka_run_group_tests(tests, make_arena, free_arena);
 }

@@ -334,6 +334,12 @@ static const coney_codec json = {
 
 #else
 
+coney_status codec_json_decode_tree(const coney_codec *codec, coney_bytes body, const coney_type *type, void *out,
+                                    coney_arena *arena, coney_fault *fault)
+{
+    return missing_decode(codec, body, type, out, arena, fault);
+}
+
 static const coney_codec json = {
     .name = "json", .content_type = "application/json", .decode = missing_decode, .encode = missing_encode};
 
