@@ -44,8 +44,13 @@ static inline coney_test *coney_test_start(coney_app *app, const coney_test_opti
     return coney_test_start_sized(app, options, sizeof *options);
 }
 
-/* The start must fail and say `text` somewhere. Takes and frees the app. */
-CONEY_API void coney_test_expect_refused(coney_app *app, const char *text);
+/* The start must fail and say `text` somewhere, in its call or in the log. Takes and frees the app. */
+CONEY_API void coney_test_expect_refused_sized(coney_app *app, const coney_test_options *options, size_t size,
+                                               const char *text);
+static inline void coney_test_expect_refused(coney_app *app, const coney_test_options *options, const char *text)
+{
+    coney_test_expect_refused_sized(app, options, sizeof *options, text);
+}
 
 /* Stops and frees the app; fails on deliveries that were not settled, and on an app that failed unless coney_test_expect_stopped said so. Clears *test. */
 CONEY_API void coney_test_stop(coney_test **test);
