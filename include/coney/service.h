@@ -453,7 +453,8 @@ typedef struct coney_subscription {
     coney_policy on_publish_failure; /* what the handler published was refused, returned or lost; default: again after 1 s */
     /* deliveries of a message, the first included; then it goes to dead_letter, or is rejected without one. 0 = no limit */
     int64_t max_attempts;
-    /* destination of the broker to which spent messages are published, with what they had and "x-coney-attempts" */
+    /* destination of the broker to which spent messages are published, with what they had and "x-coney-attempts"; one that is not taken is
+     * published again each second, and its message stays unsettled until then */
     const char *dead_letter;
 
     /* 1 (default): in order. n: so many threads; messages of one key stay in order with `by_key`, otherwise there is no order */

@@ -10,7 +10,7 @@
 
 #include <inttypes.h>
 
-/* What a message waits for before its dead letter is tried again. */
+/* Before a dead letter is tried again. */
 #define DEAD_LETTER_PAUSE CONEY_SECOND
 
 static struct settle_plan plan_of_spent(coney_delivery *d, uint64_t attempts)
@@ -51,17 +51,30 @@ static const char *destination(const coney_delivery *d)
     return d->plan.way == PLAN_COPY_DEAD ? d->subscription->options.dead_letter : NULL;
 }
 
+/* What has had all its attempts gets no other, and a queue that counts them would drop it: it is held here until its dead letter is taken. */
+static void dead_letter_failed(coney_delivery *d, coney_status status)
+{
+    const struct subscription *s = d->subscription;
+    app_log(s->app, CONEY_LOG_ERROR,
+            "subscription '%s': the dead letter of a message for '%s' failed (%s): it is tried again after %d ms", s->name,
+            s->options.dead_letter, coney_status_name(status), (int)(DEAD_LETTER_PAUSE / CONEY_MILLISECOND));
+    d->plan.hold = DEAD_LETTER_PAUSE;
+    retry_copy(d);
+}
+
 static void copy_failed(coney_delivery *d, coney_status status)
 {
     const struct subscription *s = d->subscription;
-    const char *to = destination(d);
-    bool is_expected = status == CONEY_EUNSUPPORTED && to == NULL; /* the source has no place to publish to */
+    if (d->plan.way == PLAN_COPY_DEAD) {
+        dead_letter_failed(d, status);
+        return;
+    }
+    bool is_expected = status == CONEY_EUNSUPPORTED; /* the source has no place to publish to */
     if (!is_expected)
         app_log(s->app, CONEY_LOG_ERROR,
-                "subscription '%s': the copy of a message for %s%s%s failed (%s): the message itself comes again", s->name,
-                to != NULL ? "'" : "", to != NULL ? to : "another attempt", to != NULL ? "'" : "", coney_status_name(status));
-    coney_settle how = retry_without_copy(&d->plan);
-    settle_finish(d, how, how);
+                "subscription '%s': the copy of a message for another attempt failed (%s): the message itself comes again",
+                s->name, coney_status_name(status));
+    settle_finish(d, d->plan.how, d->plan.how);
 }
 
 static void copied(coney_delivery *d, coney_status status)

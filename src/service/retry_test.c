@@ -120,22 +120,51 @@ static void a_spent_message_is_acked_when_its_dead_letter_is_confirmed(void **st
     assert_int_equal(counter_get(&stats.acked), 0);
 }
 
-static void a_dead_letter_that_fails_loses_nothing(void **state)
+static void a_dead_letter_that_fails_is_tried_again_and_its_message_has_no_further_attempt(void **state)
 {
     (void)state;
     stage_start(&t, &(coney_subscription){.handler = raw_handler, .max_attempts = 1, .dead_letter = "dead"});
     t.how = CONEY_FAILED;
     t.fake.outcome_with = CONEY_ERETURNED;
-    struct fake_message returned = {.body = CONEY_STR("a")};
-    stage_deliver(&t, &returned);
+    struct fake_message m = {.body = CONEY_STR("a")};
+    stage_deliver(&t, &m);
     stage_work(&t);
-    assert_int_equal(fake_await_settled(&t.fake, &returned), CONEY_SECOND);
-    assert_logged(&t, "the copy of a message for 'dead' failed (CONEY_ERETURNED): the message itself comes again");
+    assert_logged(&t, "the dead letter of a message for 'dead' failed (CONEY_ERETURNED): it is tried again after 1000 ms");
     t.fake.publish_with = CONEY_ECLOSED;
-    struct fake_message refused = {.body = CONEY_STR("a")};
-    stage_deliver(&t, &refused);
+    stage_advance(&t, CONEY_SECOND);
+    assert_logged(&t, "the dead letter of a message for 'dead' failed (CONEY_ECLOSED): it is tried again after 1000 ms");
+    assert_int_equal(m.settles, 0);
+    t.fake.publish_with = t.fake.outcome_with = CONEY_OK;
+    stage_advance(&t, CONEY_SECOND - 1);
+    assert_int_equal(m.settles, 0);
+    stage_advance(&t, 1);
+    assert_int_equal(fake_await_settled(&t.fake, &m), CONEY_ACK);
+    struct subscription_stats stats = stage_stats(&t);
+    assert_int_equal(counter_get(&stats.dead_lettered), 1);
+    assert_int_equal(counter_get(&stats.calls), 1);
+}
+
+static void a_message_whose_dead_letter_fails_is_given_back_at_a_drain(void **state)
+{
+    (void)state;
+    stage_start(&t, &(coney_subscription){.handler = raw_handler, .max_attempts = 1, .dead_letter = "dead"});
+    t.how = CONEY_FAILED;
+    t.fake.outcome_with = CONEY_ERETURNED;
+    struct fake_message m = {.body = CONEY_STR("a")};
+    stage_deliver(&t, &m);
     stage_work(&t);
-    assert_int_equal(fake_await_settled(&t.fake, &refused), CONEY_SECOND);
+    assert_int_equal(atomic_load(&t.app->open), 1);
+    coney_call call = {0};
+    assert_int_equal(coney_app_stop(t.app, &call), CONEY_OK);
+    assert_int_equal(m.settles, 0);
+    assert_int_equal(t.fake.feeds[0].kept, 0);
+}
+
+static void a_dead_letter_without_memory_to_keep_its_message_comes_again(void **state)
+{
+    (void)state;
+    stage_start(&t, &(coney_subscription){.handler = raw_handler, .max_attempts = 1, .dead_letter = "dead"});
+    t.how = CONEY_FAILED;
     t.fake.fail_keep = true;
     struct fake_message unkept = {.body = CONEY_STR("a")};
     assert_int_equal(stage_deliver(&t, &unkept), CONEY_SECOND);
@@ -249,7 +278,11 @@ static void a_probe_sees_copies_and_may_fail_them(void **state)
     stage_deliver(&t, &m[2]);
     stage_work(&t);
     assert_string_equal(journal.text, "in:a:1 dead:b:2");
-    assert_int_equal(fake_await_settled(&t.fake, &m[2]), CONEY_SECOND);
+    assert_int_equal(m[2].settles, 0);
+    fail_with = CONEY_OK;
+    stage_advance(&t, CONEY_SECOND);
+    assert_string_equal(journal.text, "in:a:1 dead:b:2 dead:c:2");
+    assert_int_equal(fake_await_settled(&t.fake, &m[2]), CONEY_ACK);
     t.app->publish_probe = NULL;
 }
 
@@ -261,7 +294,9 @@ int main(void)
         TEST(without_a_limit_only_a_delay_that_the_broker_can_keep_makes_a_copy),
         TEST(a_spent_message_without_a_dead_letter_is_rejected),
         TEST(a_spent_message_is_acked_when_its_dead_letter_is_confirmed),
-        TEST(a_dead_letter_that_fails_loses_nothing),
+        TEST(a_dead_letter_that_fails_is_tried_again_and_its_message_has_no_further_attempt),
+        TEST(a_message_whose_dead_letter_fails_is_given_back_at_a_drain),
+        TEST(a_dead_letter_without_memory_to_keep_its_message_comes_again),
         TEST(a_source_that_takes_no_copies_is_asked_to_give_the_message_again),
         TEST(a_retry_of_a_kept_delivery_counts_attempts_as_any_other),
         TEST(a_lost_publish_counts_as_an_attempt),
