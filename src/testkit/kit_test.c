@@ -1,5 +1,10 @@
 /* kit_test.c: the start and the stop of an app under test. */
+#define _GNU_SOURCE
 #include "testkit/testkit_fixture.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static coney_settle settle(coney_delivery *d, const order *o)
 {
@@ -210,14 +215,47 @@ static coney_settle leave(coney_delivery *d, const order *o)
 }
 CONEY_HANDLER(leave, order);
 
+/* In a child that ends by force: what stood on the handler's stack is nobody's. */
 static void a_test_that_is_left_out_of_a_handler_can_be_stopped(void **state)
 {
     (void)state;
-    coney_test *t = start(app_with((coney_subscription){.handler = leave_handler}));
-    if (setjmp(out_of_handler) == 0)
-        assert_int_equal(send(t, 1), CONEY_EINVAL);
-    coney_test_stop(&t);
-    assert_null(t);
+    pid_t child = fork();
+    if (child == 0) {
+        coney_test *t = coney_test_start(app_with((coney_subscription){.handler = leave_handler}), NULL);
+        if (setjmp(out_of_handler) == 0)
+            (void)send(t, 1);
+        else
+            coney_test_stop(&t);
+        _exit(t == NULL ? 0 : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void without_a_function_of_its_own_a_failure_is_printed_and_aborts(void **state)
+{
+    (void)state;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGABRT, SIG_DFL);
+        dup2(ends[1], STDERR_FILENO);
+        coney_test *t = coney_test_start(app_with((coney_subscription){0}), NULL);
+        coney_test_expect_called(t, "orders", 3);
+        _exit(0);
+    }
+    close(ends[1]);
+    char text[512] = "";
+    ssize_t len = read(ends[0], text, sizeof text - 1);
+    close(ends[0]);
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(len > 0);
+    assert_non_null(strstr(text, "its handler was called 0 times, expected 3"));
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGABRT);
 }
 
 static void a_test_that_has_failed_stops_without_another_failure(void **state)
@@ -267,6 +305,7 @@ int main(void)
         cmocka_unit_test(an_app_that_has_failed_fails_the_stop_unless_that_was_expected),
         cmocka_unit_test(a_handler_may_ask_for_a_stop),
         cmocka_unit_test(a_test_that_is_left_out_of_a_handler_can_be_stopped),
+        cmocka_unit_test(without_a_function_of_its_own_a_failure_is_printed_and_aborts),
         cmocka_unit_test(a_test_that_has_failed_stops_without_another_failure),
         cmocka_unit_test(the_app_may_be_stopped_by_the_test),
         cmocka_unit_test(a_wait_that_nothing_could_end_is_a_deadlock),
