@@ -52,11 +52,13 @@ static coney_status publish_all(coney_app *app, void *ctx, coney_call *call)
     (void)app;
     (void)call;
     struct bank *bank = ctx;
+    uint64_t numbers[ACCOUNTS] = {0};
     coney_status status = CONEY_OK;
     for (uint32_t i = 0; i < MOVEMENTS && status == CONEY_OK; i++) {
-        movement m = {.account = i % ACCOUNTS, .number = i / ACCOUNTS + 1, .cents = (int64_t)(i % ACCOUNTS + 1) * 100};
+        uint32_t account = i / 2 % ACCOUNTS;
+        movement m = {.account = account, .number = ++numbers[account], .cents = 100 * (int64_t)(account + 1)};
         char key[16];
-        snprintf(key, sizeof key, "%" PRIu32, m.account);
+        snprintf(key, sizeof key, "%" PRIu32, account);
         status =
             movement_publish_with(coney_out_of_broker(bank->rabbit), &(coney_publish_options){.key = coney_bytes_str(key)}, &m);
     }

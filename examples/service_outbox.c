@@ -112,7 +112,7 @@ static bool relay_rows(void)
     for (size_t i = 0; i < count; i++)
         if (relay.results[i] == CONEY_OK)
             deleted += delete_row(relay.ids[i]);
-        else
+        else if (!stopping)
             fprintf(stderr, "event %lld stays: %s\n", relay.ids[i], coney_status_text(relay.results[i]));
     written = written && sqlite3_exec(relay.db, "COMMIT", NULL, NULL, NULL) == SQLITE_OK;
     return written && deleted == ROWS;
@@ -126,47 +126,45 @@ static void on_signal(int number)
     sem_post(&relay.outcomes);
 }
 
-/* Relays until a signal comes; looks for new rows four times a second. */
-static int run(coney_call *call)
+/* Until a signal comes; looks for new rows four times a second. */
+static int run(void)
 {
-    if (coney_app_start(app, call) != CONEY_OK)
-        return 1;
-    coney_call wait = {0};
-    do
-        wait.deadline = relay_rows() ? 1 : 250 * CONEY_MILLISECOND;
-    while (coney_app_wait(app, &wait) == CONEY_ETIMEDOUT);
-    return coney_app_stop(app, call) == CONEY_OK ? 0 : 1;
+    relay.next = prepare(relay.db, "SELECT id, queue, body FROM outbox ORDER BY id");
+    relay.remove = prepare(relay.db, "DELETE FROM outbox WHERE id = ?");
+    sem_init(&relay.outcomes, 0, 0);
+    app = coney_app_new("outbox-relay", "1.0.0");
+    coney_app_configure(
+        app, &(coney_app_options){.on_log = coney_log_stderr, .log_level = coney_log_level_of_env(CONEY_LOG_WARNING)});
+    relay.publisher = coney_publisher_new(coney_app_amqp(app, getenv("CONEY_AMQP_URI"), NULL),
+                                          &(coney_publisher_options){.name = "events", .on_outcome = on_outcome});
+    signal(SIGINT, on_signal);
+    signal(SIGTERM, on_signal);
+
+    coney_call call = {0}, wait = {0};
+    coney_status status = coney_app_start(app, &call);
+    if (status == CONEY_OK) {
+        do
+            wait.deadline = relay_rows() ? 1 : 250 * CONEY_MILLISECOND;
+        while (coney_app_wait(app, &wait) == CONEY_ETIMEDOUT);
+        status = coney_app_stop(app, &call);
+    }
+    if (status != CONEY_OK)
+        fprintf(stderr, "%s\n", call.text);
+    coney_app_free(&app);
+    sqlite3_finalize(relay.next);
+    sqlite3_finalize(relay.remove);
+    return status == CONEY_OK ? 0 : 1;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc != 2 && !(argc > 4 && strcmp(argv[2], "add") == 0))
+    bool adds = argc > 4 && strcmp(argv[2], "add") == 0;
+    if (argc != 2 && !adds)
         return fprintf(stderr, "usage: %s FILE [add QUEUE BODY...]\n", argv[0]), 2;
     relay.db = open_outbox(argv[1]);
     if (relay.db == NULL)
         return 1;
-    int result = 1;
-    if (argc > 4) {
-        result = add(relay.db, argv[3], argv + 4, argc - 4);
-    } else {
-        relay.next = prepare(relay.db, "SELECT id, queue, body FROM outbox ORDER BY id");
-        relay.remove = prepare(relay.db, "DELETE FROM outbox WHERE id = ?");
-        sem_init(&relay.outcomes, 0, 0);
-        app = coney_app_new("outbox-relay", "1.0.0");
-        coney_app_configure(
-            app, &(coney_app_options){.on_log = coney_log_stderr, .log_level = coney_log_level_of_env(CONEY_LOG_WARNING)});
-        relay.publisher = coney_publisher_new(coney_app_amqp(app, getenv("CONEY_AMQP_URI"), NULL),
-                                              &(coney_publisher_options){.name = "events", .on_outcome = on_outcome});
-        signal(SIGINT, on_signal);
-        signal(SIGTERM, on_signal);
-        coney_call call = {0};
-        result = run(&call);
-        if (result != 0)
-            fprintf(stderr, "%s\n", call.text);
-        coney_app_free(&app);
-        sqlite3_finalize(relay.next);
-        sqlite3_finalize(relay.remove);
-    }
+    int result = adds ? add(relay.db, argv[3], argv + 4, argc - 4) : run();
     sqlite3_close(relay.db);
     return result;
 }

@@ -21,6 +21,7 @@ struct store {
     sqlite3 *db;
     sqlite3_stmt *insert;
     sqlite3_int64 next; /* the first offset that is not in the table */
+    bool failed;
 };
 
 static bool execute(const struct store *store, const char *sql)
@@ -31,7 +32,8 @@ static bool execute(const struct store *store, const char *sql)
 static bool open_store(struct store *store, const char *file)
 {
     sqlite3_stmt *last = NULL;
-    if (sqlite3_open(file, &store->db) != SQLITE_OK || !execute(store, "PRAGMA journal_mode = WAL") ||
+    if (sqlite3_open(file, &store->db) != SQLITE_OK || sqlite3_busy_timeout(store->db, 2000) != SQLITE_OK ||
+        !execute(store, "PRAGMA journal_mode = WAL") ||
         !execute(store, "CREATE TABLE IF NOT EXISTS sales (offset INTEGER PRIMARY KEY, id INTEGER, total REAL)") ||
         sqlite3_prepare_v2(store->db, "INSERT OR IGNORE INTO sales VALUES (?, ?, ?)", -1, &store->insert, NULL) != SQLITE_OK ||
         sqlite3_prepare_v2(store->db, "SELECT coalesce(max(offset) + 1, 0) FROM sales", -1, &last, NULL) != SQLITE_OK)
@@ -57,20 +59,27 @@ static bool insert(const struct store *store, uint64_t offset, const sale *s)
     return sqlite3_reset(store->insert) == SQLITE_OK && done;
 }
 
-/* All or nothing: what was not committed comes again. */
-static coney_settle write_sales(coney_batch *batch, const sale *sales, size_t count)
+static bool write_all(const struct store *store, coney_batch *batch, const sale *sales, size_t count)
 {
-    const struct store *store = coney_batch_ctx(batch);
-    bool written = execute(store, "BEGIN");
+    bool written = execute(store, "BEGIN IMMEDIATE");
     for (size_t i = 0; i < count && written; i++)
         written = insert(store, coney_delivery_info_of(coney_batch_delivery(batch, i))->offset, &sales[i]);
-    if (written && execute(store, "COMMIT")) {
-        printf("%zu sales\n", count);
-        return CONEY_ACK;
-    }
-    fprintf(stderr, "not written, tried again: %s\n", sqlite3_errmsg(store->db));
+    if (written && execute(store, "COMMIT"))
+        return true;
+    fprintf(stderr, "not written: %s\n", sqlite3_errmsg(store->db));
     execute(store, "ROLLBACK");
-    return CONEY_FAILED; /* on_failure: again after a second */
+    return false;
+}
+
+/* All or nothing. What comes after a failure must not be written before it: the next run would begin behind the gap. */
+static coney_settle write_sales(coney_batch *batch, const sale *sales, size_t count)
+{
+    struct store *store = coney_batch_ctx(batch);
+    store->failed = store->failed || !write_all(store, batch, sales, count);
+    if (store->failed)
+        return CONEY_FAILED;
+    printf("%zu sales\n", count);
+    return CONEY_ACK;
 }
 CONEY_BATCH_HANDLER(write_sales, sale);
 
@@ -91,6 +100,7 @@ int main(int argc, char **argv)
                                                         .start_offset = (uint64_t)store.next),
                                  .handler = write_sales_handler,
                                  .ctx = &store,
+                                 .on_failure = CONEY_POLICY_STOP, /* exit status 1; the next run goes on from there */
                                  .batch = 500,
                                  .batch_wait = 50 * CONEY_MILLISECOND,
                              });

@@ -15,9 +15,14 @@ export CONEY_LOG=warning
 trap '"$RABBITMQCTL" -q delete_vhost "$vhost"; rm -rf "$scratch"' EXIT
 "$RABBITMQCTL" -q add_vhost "$vhost" && "$RABBITMQCTL" -q set_permissions -p "$vhost" guest '.*' '.*' '.*' || exit 1
 
-# Starts an example beside the case. A foreign library may be missing where it was not built: then the case ends here, well.
-serves() {
+# A foreign library may be missing where an example was not built: then the case ends here, well.
+needs() {
     [[ -x $examples/$1 ]] || { echo "    not built: $1"; exit 0; }
+}
+
+# Starts an example beside the case.
+serves() {
+    needs "$1"
     begins "$examples/$@"
 }
 
@@ -51,7 +56,8 @@ takes() {
 declared() { "$coney" amqp declare queue "$1" --passive >"$scratch/passive" 2>&1; }
 created() { "$coney" stream stats "$1" >"$scratch/stats" 2>&1; }
 holds() { [[ $("$coney" amqp declare queue "$1" --passive --json) == *"\"messages\":$2,"* ]]; }
-printed() { grep -qF -- "$1" "$scratch/out"; }
+printed() { grep -sqF -- "$1" "$scratch/out"; }
+complained() { grep -sqF -- "$1" "$scratch/err"; }
 
 # What is in a database of SQLite.
 asks() {
@@ -86,7 +92,7 @@ the_first_service_gives_a_receipt_for_each_order() {
 an_order_that_is_none_is_dropped_and_named() {
     serves service
     echo '{"id": -1, "customer": "ada", "total": 9.5}' | into orders
-    await grep -q 'id: ' "$scratch/err"
+    await complained 'id: '
     terminates
     matches "$err" "'orders'.*id: "
     await holds orders 0
@@ -182,31 +188,60 @@ lanes_keep_the_order_of_each_account() {
     done
 }
 
+sales() { seq "$1" | sed 's|.*|{"id": &, "total": 9.5}|' | "$coney" stream publish sales; }
+
 # Killed in the midst of its writing, again and again.
 every_sale_is_in_the_database_once() {
     local database=$scratch/sales.db query='select count(*), count(distinct id), max(offset) from sales'
+    needs service_sqlite
     "$coney" stream create sales
-    seq 50000 | sed 's|.*|{"id": &, "total": 9.5}|' | streams sales
     for _ in 1 2 3; do
+        sales 20000
         serves service_sqlite "$database"
         await printed ' sales'
         kill -KILL $!
         wait $! 2>/dev/null || true
     done
     serves service_sqlite "$database"
-    await answers "$database" "$query" '50000 50000 49999'
+    await answers "$database" "$query" '60000 20000 59999'
     terminates
+    same "$err" ''
     serves service_sqlite "$database"
-    await printed 'from offset 50000'
+    await printed 'from offset 60000'
     terminates
-    same "$(asks "$database" "$query")" '50000 50000 49999'
+    same "$(asks "$database" "$query")" '60000 20000 59999'
+    "$coney" stream delete sales
+}
+
+# Somebody else holds the database: the program ends and says why, and the next run writes all.
+what_cannot_be_written_ends_the_writer() {
+    local database=$scratch/locked.db
+    needs service_sqlite
+    "$coney" stream create sales
+    serves service_sqlite "$database"
+    local writer=$!
+    await printed 'from offset 0'
+    python3 -c 'import sqlite3, sys, time
+held = sqlite3.connect(sys.argv[1])
+held.execute("begin immediate")
+print("held", flush=True)
+time.sleep(60)' "$database" >"$scratch/holder" &
+    await filled "$scratch/holder"
+    sales 2000
+    await gone "$writer"
+    wait "$writer" && fail "it ended well"
+    matches "$(<"$scratch/err")" 'not written: database is locked'
+    kill $!
+    serves service_sqlite "$database"
+    await answers "$database" 'select count(*), max(offset) from sales' '2000 1999'
+    terminates
     "$coney" stream delete sales
 }
 
 # Two thirds are there before the relay is.
 events_of_the_outbox_are_published_in_order() {
     local database=$scratch/outbox.db
-    [[ -x $examples/service_outbox ]] || { echo "    not built: service_outbox"; exit 0; }
+    needs service_outbox
     "$coney" amqp declare queue shipped
     # shellcheck disable=SC2046
     runs 0 "$examples/service_outbox" "$database" add shipped $(seq 500)
@@ -223,7 +258,7 @@ an_event_that_no_queue_takes_stays() {
     local database=$scratch/stays.db
     serves service_outbox "$database"
     "$examples/service_outbox" "$database" add nowhere '{}'
-    await grep -q 'event 1 stays' "$scratch/err"
+    await complained 'event 1 stays'
     "$coney" amqp declare queue nowhere
     await answers "$database" 'select count(*) from outbox' 0
     terminates
@@ -237,7 +272,7 @@ a_loop_of_libuv_does_the_work() {
     echo '{"name": "soup", "ms": 700}' | into timers
     await holds timers 0
     terminates
-    matches "$out" $'egg after 1 ms\ntea after 200 ms'
+    same "$out" $'egg after 1 ms\ntea after 200 ms\nsoup after 700 ms'
     await holds timers 0
 }
 
@@ -245,7 +280,7 @@ middleware_turns_away_what_names_no_tenant() {
     serves service_middleware
     echo '{"text": "hello"}' | into notes --header tenant=acme
     echo '{"text": "lost"}' | into notes
-    await grep -q 'notes: attempt 1, not done' "$scratch/err"
+    await complained 'notes: attempt 1, not done'
     terminates
     matches "$out" '^acme: hello'
     matches "$err" 'tenant'
