@@ -1,8 +1,8 @@
 /* outside.c: somebody outside the app, who publishes to its brokers and asks for replies.
  *
- * An app of its own, never started, has a broker for each of the app's. Its transport has outlets only, which stand on outlets of the app's broker: so the
- * usual publishers, codecs and options are at work, and none of the app's middleware or records. A publish comes back with its outcome as its status, when all
- * that it causes has happened.
+ * An app of its own, never started, has a broker for each of the app's. Its transport is the app's with other outlets, which stand on outlets of the app's
+ * broker: so the usual publishers, codecs and options are at work, and none of the app's middleware or records. A publish comes back with its outcome as its
+ * status, when all that it causes has happened.
  */
 #include "base/time.h"
 #include "service/posting.h"
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 struct outsider {
+    struct transport transport;
     coney_test *test;
     coney_broker *inner; /* the app's */
 };
@@ -56,7 +57,7 @@ static coney_status open_outlet(void *self, const struct outlet_options *options
     struct way *way = calloc(1, sizeof *way);
     if (way == NULL)
         return CONEY_ENOMEM;
-    way->outlet.transport = outsider->test->outside->brokers->transport;
+    way->outlet.transport = &outsider->transport;
     way->outsider = outsider;
     way->options = *options;
     struct outlet_options own = *options;
@@ -101,8 +102,6 @@ static coney_status publish(struct outlet *outlet, const struct outgoing *messag
 static coney_status request(struct outlet *outlet, const struct outgoing *message, struct incoming *reply, coney_call *call)
 {
     struct way *way = of(outlet);
-    if (way->inner->transport->request == NULL)
-        return app_refuse(call, CONEY_EUNSUPPORTED, "%s has no requests and replies", way->inner->transport->name);
     coney_status status = way->inner->transport->request(way->inner, message, reply, call);
     test_drive_to_the_end(way->outsider->test);
     return status;
@@ -118,50 +117,30 @@ static coney_status close_outlet(struct outlet *outlet, coney_call *call)
     return status;
 }
 
-/* Replies are the inner transport's. */
-static void info(const struct incoming *m, coney_delivery_info *info)
-{
-    m->feed->transport->info(m, info);
-}
-
-static coney_bytes content_type(const struct incoming *m)
-{
-    return m->feed->transport->content_type(m);
-}
-
-static bool header(const struct incoming *m, coney_bytes name, coney_value *value)
-{
-    return m->feed->transport->header(m, name, value);
-}
-
-static coney_status settle(struct incoming *m, coney_settle how)
-{
-    return m->feed->transport->settle(m, how);
-}
-
-static const struct transport outside = {
-    .name = "outside",
-    .open_outlet = open_outlet,
-    .publish = publish,
-    .request = request,
-    .close_outlet = close_outlet,
-    .info = info,
-    .content_type = content_type,
-    .header = header,
-    .settle = settle,
-    .free = free,
-};
-
 /* Publishers --------------------------------------------------------------------------------------------------------------------- */
+
+/* NULL: memory is out. */
+static struct outsider *outsider_new(coney_test *t, coney_broker *inner)
+{
+    struct outsider *outsider = malloc(sizeof *outsider);
+    if (outsider == NULL)
+        return NULL;
+    *outsider = (struct outsider){.transport = *inner->transport, .test = t, .inner = inner};
+    struct transport *transport = &outsider->transport;
+    transport->open_outlet = open_outlet;
+    transport->publish = publish;
+    transport->request = transport->request != NULL ? request : NULL;
+    transport->close_outlet = close_outlet;
+    transport->free = free;
+    return outsider;
+}
 
 bool test_open_outside(coney_test *t)
 {
     t->outside = coney_app_new("outside", "");
     for (coney_broker *inner = t->app->brokers; inner != NULL && t->outside != NULL; inner = inner->next) {
-        struct outsider *outsider = malloc(sizeof *outsider);
-        if (outsider != NULL)
-            *outsider = (struct outsider){t, inner};
-        coney_broker *broker = broker_new(t->outside, &outside, outsider);
+        struct outsider *outsider = outsider_new(t, inner);
+        coney_broker *broker = outsider != NULL ? broker_new(t->outside, &outsider->transport, outsider) : NULL;
         if (broker == NULL)
             return false;
         broker->codec = inner->codec != NULL ? inner->codec : t->app->options.codec;
