@@ -41,7 +41,6 @@ static sqlite3_stmt *prepare(sqlite3 *db, const char *sql)
 static sqlite3 *open_outbox(const char *file)
 {
     static const char table[] =
-        "PRAGMA journal_mode = WAL;"
         "CREATE TABLE IF NOT EXISTS outbox (id INTEGER PRIMARY KEY AUTOINCREMENT, queue TEXT, body BLOB)";
     sqlite3 *db = NULL;
     if (sqlite3_open(file, &db) == SQLITE_OK && sqlite3_busy_timeout(db, 5000) == SQLITE_OK &&
