@@ -126,7 +126,9 @@ bool tamqp_keep(struct incoming *m)
 
 coney_status tamqp_settle(struct incoming *m, coney_settle how)
 {
-    struct tamqp_reading *reading = m->feed != NULL ? tamqp_feed_of(m->feed)->reading : NULL;
+    bool has_reading =
+        m->offset != UINT64_MAX; /* a queue's feed may be gone: the app may be freed before what was kept is settled */
+    struct tamqp_reading *reading = has_reading && m->feed != NULL ? tamqp_feed_of(m->feed)->reading : NULL;
     if (reading == NULL)
         return coney_kept_settle(&m->kept, how);
     tamqp_reading_settles(reading, m, how);
