@@ -226,6 +226,9 @@ static void check_attempts(const coney_queue_source *s, const coney_subscription
     if (subscription->max_attempts > 0 && s->type == CONEY_QUEUE_STREAM)
         mistake(mistakes, "max_attempts", "is %lld; a stream queue counts nothing and takes nothing back",
                 (long long)subscription->max_attempts);
+    else if (subscription->no_retry_copies && subscription->max_attempts > 0 && s->type != CONEY_QUEUE_QUORUM)
+        mistake(mistakes, "no_retry_copies",
+                "is set; %s does not count deliveries, so every retry is a copy: use a quorum queue", type_name(s->type));
     bool limited = s->delivery_limit > 0 && subscription->max_attempts > 0;
     if (limited && s->delivery_limit < subscription->max_attempts - 1)
         mistake(mistakes, "delivery_limit", "is %lld; the broker would end a message before its %lld attempts (max_attempts)",

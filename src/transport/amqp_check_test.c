@@ -127,6 +127,12 @@ static void what_cannot_be_meant_is_a_mistake(void **state)
     assert_mistakes(&(coney_subscription){0}, FIELDS("source"));
     assert_mistakes(&(coney_subscription){.source = CONEY_QUEUE("q", .type = CONEY_QUEUE_STREAM), .max_attempts = 3},
                     FIELDS("max_attempts"));
+    assert_mistakes(&(coney_subscription){.source = CONEY_QUEUE("q"), .max_attempts = 3, .no_retry_copies = true},
+                    FIELDS("no_retry_copies"));
+    assert_mistakes(&(coney_subscription){.source = CONEY_QUEUE("q", .type = CONEY_QUEUE_QUORUM),
+                                          .max_attempts = 3,
+                                          .no_retry_copies = true},
+                    NONE);
     assert_mistakes(
         &(coney_subscription){.source = CONEY_QUEUE("q", .declare = true, .type = CONEY_QUEUE_QUORUM, .delivery_limit = 1),
                               .max_attempts = 3},
