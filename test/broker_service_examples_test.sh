@@ -188,16 +188,14 @@ lanes_keep_the_order_of_each_account() {
     done
 }
 
-sales() { seq "$1" | sed 's|.*|{"id": &, "total": 9.5}|' | "$coney" stream publish sales; }
+sales() { seq "$1" | sed 's|.*|{"id": &, "total": 9.5}|' | streams sales; }
 
 # Killed in the midst of its writing, again and again.
 every_sale_is_in_the_database_once() {
     local database=$scratch/sales.db query='select count(*), count(distinct id), max(offset) from sales'
-    needs service_sqlite
-    "$coney" stream create sales
     for _ in 1 2 3; do
-        sales 20000
         serves service_sqlite "$database"
+        sales 20000
         await printed ' sales'
         kill -KILL $!
         wait $! 2>/dev/null || true
@@ -216,8 +214,6 @@ every_sale_is_in_the_database_once() {
 # Somebody else holds the database: the program ends and says why, and the next run writes all.
 what_cannot_be_written_ends_the_writer() {
     local database=$scratch/locked.db
-    needs service_sqlite
-    "$coney" stream create sales
     serves service_sqlite "$database"
     local writer=$!
     await printed 'from offset 0'
