@@ -197,11 +197,11 @@ static bool does_not_fit(struct bind *b, struct element element, const struct it
 /* Whether the item is an integer at all; for one that no integer holds the fault says so. */
 static bool is_integer(struct bind *b, const coney_member *member, struct element element, const struct item *item)
 {
+    if (item->type == ITEM_UNSIGNED || item->type == ITEM_NEGATIVE)
+        return true;
     bool digits = item->type == ITEM_DIGITS && memchr(item->bytes.data, '.', item->bytes.len) == NULL &&
                   memchr(item->bytes.data, 'e', item->bytes.len) == NULL &&
                   memchr(item->bytes.data, 'E', item->bytes.len) == NULL;
-    if (item->type == ITEM_UNSIGNED || item->type == ITEM_NEGATIVE)
-        return true;
     return digits ? does_not_fit(b, element, item) : bind_mismatch(b, member, item);
 }
 

@@ -75,6 +75,39 @@ static inline void bind_leave(struct bind *b)
     b->depth--;
 }
 
+/* Stores an item that is just what the kind of member takes and fits, as nearly all are. False: bind_plain looks closer. */
+static inline bool bind_fits(const struct bind *b, uint8_t kind, const struct item *item, void *at)
+{
+    uint64_t n = item->number;
+    switch (kind) {
+    case CONEY_KIND_STRING:
+        if (item->type != ITEM_TEXT || !b->settled)
+            return false;
+        *(coney_bytes *)at = item->bytes;
+        return true;
+    case CONEY_KIND_U64:
+        *(uint64_t *)at = n;
+        return item->type == ITEM_UNSIGNED;
+    case CONEY_KIND_I64:
+        *(uint64_t *)at = n;
+        return item->type == ITEM_UNSIGNED && n <= INT64_MAX;
+    case CONEY_KIND_U32:
+        *(uint32_t *)at = (uint32_t)n;
+        return item->type == ITEM_UNSIGNED && n <= UINT32_MAX;
+    case CONEY_KIND_I32:
+        *(uint32_t *)at = (uint32_t)n;
+        return item->type == ITEM_UNSIGNED && n <= INT32_MAX;
+    case CONEY_KIND_F64:
+        *(double *)at = item->real;
+        return item->type == ITEM_REAL;
+    case CONEY_KIND_BOOL:
+        *(uint8_t *)at = item->boolean;
+        return item->type == ITEM_BOOL;
+    default:
+        return false;
+    }
+}
+
 /* Stores an item as a value of the member's kind, which is no message, list or map, nor raw. */
 bool bind_plain(struct bind *b, const coney_member *member, struct element element, const struct item *item, void *at);
 

@@ -7,7 +7,6 @@
 #ifdef CONEY_HAVE_JSON
 
 #include "codec/bind.h"
-#include "codec/json_quick.h"
 #include "codec/utf8.h"
 
 #include <yyjson.h>
@@ -57,17 +56,15 @@ static const char *flaw_of(coney_bytes body, yyjson_read_code code)
     return "an unexpected character";
 }
 
-enum { PADDING = JSON_QUICK_PADDING > YYJSON_PADDING_SIZE ? JSON_QUICK_PADDING : YYJSON_PADDING_SIZE };
-
 /* A body in the arena, with zeros behind it; NULL: memory is out. */
 static inline char *copy_of(coney_arena *arena, coney_bytes body)
 {
-    char *copy = body.len < SIZE_MAX - PADDING ? arena_take(arena, body.len + PADDING) : NULL;
+    char *copy = body.len < SIZE_MAX - YYJSON_PADDING_SIZE ? arena_take(arena, body.len + YYJSON_PADDING_SIZE) : NULL;
     if (copy == NULL)
         return NULL;
     if (body.len > 0)
         memcpy(copy, body.data, body.len);
-    memset(copy + body.len, 0, PADDING);
+    memset(copy + body.len, 0, YYJSON_PADDING_SIZE);
     return copy;
 }
 
@@ -265,34 +262,18 @@ static bool source_raw(struct walk *w, coney_bytes *raw, bool *null)
 
 /* ---------------------------------------------------------------------------------------------------------------- */
 
-/* Decodes the copy of a body. */
-static coney_status decode_tree(struct walk *w, coney_bytes body, char *copy, const coney_type *type, void *out)
+static bool decode(struct walk *w, coney_bytes body, const coney_type *type, void *out)
 {
-    const char *flaw;
+    const char *flaw = NULL;
     size_t at;
-    yyjson_doc *doc = parse(w->bind.arena, body, copy, &flaw, &at);
-    if (doc == NULL) {
-        if (flaw == NULL)
-            bind_no_memory(&w->bind);
-        else
-            bind_fail(&w->bind, "not JSON: %s at byte %zu", flaw, at);
-        return w->bind.status;
-    }
+    char *copy = copy_of(w->bind.arena, body);
+    yyjson_doc *doc = copy != NULL ? parse(w->bind.arena, body, copy, &flaw, &at) : NULL;
+    if (flaw != NULL)
+        return bind_fail(&w->bind, "not JSON: %s at byte %zu", flaw, at);
+    if (doc == NULL)
+        return bind_no_memory(&w->bind);
     w->source = (struct source){.at = doc->root, .body = body, .copy = copy};
-    return walk_body(w, type, out) ? CONEY_OK : w->bind.status;
-}
-
-coney_status codec_json_decode_tree(const coney_codec *codec, coney_bytes body, const coney_type *type, void *out,
-                                    coney_arena *arena, coney_fault *fault)
-{
-    (void)codec;
-    struct walk w;
-    bind_begin(&w.bind, arena, fault, CONEY_ECORRUPT, true);
-    char *copy = copy_of(arena, body);
-    if (copy != NULL)
-        return decode_tree(&w, body, copy, type, out);
-    bind_no_memory(&w.bind);
-    return w.bind.status;
+    return walk_body(w, type, out);
 }
 
 coney_status codec_json_decode(const coney_codec *codec, coney_bytes body, const coney_type *type, void *out,
@@ -301,19 +282,7 @@ coney_status codec_json_decode(const coney_codec *codec, coney_bytes body, const
     (void)codec;
     struct walk w;
     bind_begin(&w.bind, arena, fault, CONEY_ECORRUPT, true);
-    char *copy = copy_of(arena, body);
-    if (copy == NULL) {
-        bind_no_memory(&w.bind);
-        return w.bind.status;
-    }
-    if (__builtin_expect(codec_json_quick(&w.bind, copy, body.len, type, out), 1))
-        return w.bind.status;
-    memset(out, 0, type->size);
-    if (body.len > 0)
-        memcpy(copy, body.data, body.len);
-    memset(copy + body.len, 0, PADDING);
-    bind_begin(&w.bind, arena, fault, CONEY_ECORRUPT, true);
-    return decode_tree(&w, body, copy, type, out);
+    return decode(&w, body, type, out) ? CONEY_OK : w.bind.status;
 }
 
 const char *codec_json_flaw(coney_bytes body, coney_arena *arena, uint32_t depth, size_t *at)
@@ -333,12 +302,6 @@ static const coney_codec json = {
     .name = "json", .content_type = "application/json", .decode = codec_json_decode, .encode = codec_json_encode};
 
 #else
-
-coney_status codec_json_decode_tree(const coney_codec *codec, coney_bytes body, const coney_type *type, void *out,
-                                    coney_arena *arena, coney_fault *fault)
-{
-    return missing_decode(codec, body, type, out, arena, fault);
-}
 
 static const coney_codec json = {
     .name = "json", .content_type = "application/json", .decode = missing_decode, .encode = missing_encode};

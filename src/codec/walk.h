@@ -27,20 +27,24 @@ static bool source_raw(struct walk *w, coney_bytes *raw, bool *null);
 
 static bool walk_message(struct walk *w, const coney_type *type, struct item *map, uint8_t *out);
 
+static bool walk_item(struct walk *w, const coney_member *member, struct element element, struct item *item, uint8_t *at,
+                      bool *null)
+{
+    *null = item->type == ITEM_NULL;
+    if (*null)
+        return true;
+    if (element.kind != CONEY_KIND_MESSAGE)
+        return bind_plain(&w->bind, member, element, item, at);
+    return item->type == ITEM_MAP ? walk_message(w, element.type, item, at) : bind_mismatch(&w->bind, member, item);
+}
+
 /* One value, in a member or in a list or map of it. */
 static bool walk_value(struct walk *w, const coney_member *member, struct element element, uint8_t *at, bool *null)
 {
     struct item item;
     if (__builtin_expect(element.kind == CONEY_KIND_RAW, 0))
         return source_raw(w, (coney_bytes *)(void *)at, null);
-    if (!source_take(w, &item))
-        return false;
-    *null = item.type == ITEM_NULL;
-    if (*null)
-        return true;
-    if (element.kind != CONEY_KIND_MESSAGE)
-        return bind_plain(&w->bind, member, element, &item, at);
-    return item.type == ITEM_MAP ? walk_message(w, element.type, &item, at) : bind_mismatch(&w->bind, member, &item);
+    return source_take(w, &item) && walk_item(w, member, element, &item, at, null);
 }
 
 /* A value that stands in a list or map, where nothing may be absent. */
@@ -125,16 +129,30 @@ static bool walk_optional(struct walk *w, const coney_member *member, uint8_t *a
     return true;
 }
 
-static bool walk_member(struct walk *w, const coney_member *member, uint8_t *at)
+static bool walk_one(struct walk *w, const coney_member *member, struct item *item, uint8_t *at)
 {
     bool null;
-    if (member->shape >= CONEY_SHAPE_LIST)
-        return walk_container(w, member, at);
-    if (member->shape == CONEY_SHAPE_OPTIONAL)
-        return walk_optional(w, member, at);
-    if (!walk_value(w, member, type_element(member), at, &null))
+    if (!walk_item(w, member, type_element(member), item, at, &null))
         return false;
     return !null || bind_absent(&w->bind, member, "null", at);
+}
+
+static bool walk_raw(struct walk *w, const coney_member *member, uint8_t *at)
+{
+    bool null;
+    return source_raw(w, (coney_bytes *)(void *)at, &null) && (!null || bind_absent(&w->bind, member, "null", at));
+}
+
+static inline bool walk_member(struct walk *w, const coney_member *member, uint8_t *at)
+{
+    struct item item;
+    if (__builtin_expect(member->shape != CONEY_SHAPE_ONE, 0))
+        return member->shape == CONEY_SHAPE_OPTIONAL ? walk_optional(w, member, at) : walk_container(w, member, at);
+    if (__builtin_expect(member->kind == CONEY_KIND_RAW, 0))
+        return walk_raw(w, member, at);
+    if (!source_take(w, &item))
+        return false;
+    return __builtin_expect(bind_fits(&w->bind, member->kind, &item, at), 1) || walk_one(w, member, &item, at);
 }
 
 static bool walk_field(struct walk *w, struct fields *fields, coney_bytes key, struct step *step, uint8_t *out)
