@@ -13,7 +13,10 @@
  *
  * What is expected and not so fails the test through coney_test_options.on_failure; without one the text goes to standard error and the process aborts. So no
  * test framework is needed, and any will do. Subscriptions are named as in coney_subscription, by name or source. One thread. All that a function returns
- * lives until coney_test_stop.
+ * lives until coney_test_stop. When on_failure returns, so does what has failed: with NULL or nothing.
+ *
+ * An assertion of a framework may jump out of a hook, and coney_test_stop works after it. One that jumps out of a handler leaves the app inside of it:
+ * coney_test_stop then leaves the app's memory as it is.
  *
  * With `.live` the app runs on its real brokers instead, and expectations wait up to `settle_limit` for what they expect.
  */
@@ -52,7 +55,8 @@ static inline void coney_test_expect_refused(coney_app *app, const coney_test_op
     coney_test_expect_refused_sized(app, options, sizeof *options, text);
 }
 
-/* Stops and frees the app; fails on deliveries that were not settled, and on an app that failed unless coney_test_expect_stopped said so. Clears *test. */
+/* Stops and frees the app; fails on deliveries that were not settled, and on an app that failed unless coney_test_expect_stopped said so; not when the test has failed
+ * already. A message that waits for its next attempt was settled; one that waits in a batch was not. Clears *test; NULL there is harmless. */
 CONEY_API void coney_test_stop(coney_test **test);
 
 CONEY_API coney_app *coney_test_app(const coney_test *test);
@@ -62,20 +66,22 @@ CONEY_API void coney_test_on(coney_test *test, const char *broker_label);
 
 /* In ------------------------------------------------------------------------------------------------------------------------ */
 
-/* Publishes as somebody outside would: T_publish(coney_test_out(t), "orders", &o). It returns when everything that it causes has happened but what waits
- * for time. AMQP: the destination is a routing key of the default exchange, or "exchange/key" with coney_test_out_to. */
+/* Publishes as somebody outside would: T_publish(coney_test_out(t), "orders", &o), T_publish_with(…). It returns when everything that it causes has happened but
+ * what waits for time, with the outcome as its status: CONEY_ERETURNED when no queue takes the message, CONEY_ENOTFOUND for an exchange that is not
+ * there, CONEY_EREFUSED by a queue that is full. AMQP: the destination is a routing key of the default exchange, or of another one with coney_test_out_to. The
+ * codec is the broker's. Requests are possible, too: T_request(coney_test_out(t).publisher, …). None of it is a publish of the app's. */
 CONEY_API coney_out coney_test_out(coney_test *test);
 CONEY_API coney_out coney_test_out_to(coney_test *test, const char *exchange);
 
 /* Runs what is ready: after the app was made to do something otherwise than by coney_test_out. */
 CONEY_API void coney_test_settle(coney_test *test);
 
-/* Moves the time, running what falls due on the way in its order. Live: waits for so long. */
+/* Moves the time, running what falls due on the way in its order. Not from a hook. Live: waits for so long. */
 CONEY_API void coney_test_advance(coney_test *test, int64_t ns);
 
 /* What handlers did ---------------------------------------------------------------------------------------------------------- */
 
-/* The subscription has settled exactly `count` messages as `how` so far (CONEY_RETRIED for any retry with a delay). */
+/* The subscription has settled exactly `count` messages as `how` so far, after all policies (CONEY_RETRIED for any retry with a delay). */
 #define CONEY_RETRIED ((coney_settle)1)
 CONEY_API void coney_test_expect_settled(coney_test *test, const char *subscription, coney_settle how, size_t count);
 
@@ -89,13 +95,15 @@ CONEY_API void coney_test_expect_batches(coney_test *test, const char *subscript
 CONEY_API void coney_test_expect_received_raw(coney_test *test, const char *subscription, coney_bytes body);
 CONEY_API coney_bytes coney_test_received_raw(coney_test *test, const char *subscription, size_t index);
 
-/* Runs after each of its handler's calls. */
+/* Runs after each of its handler's calls, on the test's thread, between two deliveries: it may publish, expect and fail. Live: while the test waits or settles.
+ * One a subscription; NULL: none. */
 CONEY_API void coney_test_on_call(coney_test *test, const char *subscription, void (*hook)(void *ctx, coney_settle how),
                                   void *ctx);
 
 /* What was published --------------------------------------------------------------------------------------------------------- */
 
-/* One message that the app published (not one of coney_test_out). */
+/* One message that the app published (not one of coney_test_out): publishes that were accepted, messages of transactions when they are committed, requests,
+ * replies, and copies for dead letters and further attempts. Views end in a NUL that is not counted. */
 typedef struct coney_test_message {
     coney_bytes to;
     coney_bytes exchange;
@@ -111,7 +119,7 @@ CONEY_API void coney_test_expect_published_count(coney_test *test, const char *d
 CONEY_API void coney_test_expect_header(coney_test *test, const coney_test_message *message, const char *name,
                                         coney_value value);
 
-/* Runs after each publish to it. */
+/* Runs after each publish to it, as coney_test_on_call. */
 CONEY_API void coney_test_on_publish(coney_test *test, const char *destination,
                                      void (*hook)(void *ctx, const coney_test_message *message), void *ctx);
 

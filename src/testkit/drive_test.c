@@ -220,17 +220,6 @@ static void lanes_run_one_after_the_other(void **state)
     stop(t);
 }
 
-static void the_log_is_the_apps_own_too_when_it_is_to_be_kept(void **state)
-{
-    (void)state;
-    coney_app *app = coney_app_new("shop", "1");
-    coney_app_memory(app, &(coney_memory_options){0});
-    coney_test *t = coney_test_start(app, &(coney_test_options){.on_failure = on_failure, .keep_log = true});
-    assert_holds(coney_test_expect_logged(t, CONEY_LOG_INFO, "has started"));
-    assert_fails("info: shop 1 has started", coney_test_expect_logged(t, CONEY_LOG_INFO, "has stopped"));
-    coney_test_stop(&t);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -243,7 +232,6 @@ int main(void)
         cmocka_unit_test(a_stream_is_read_in_order_and_again_from_where_a_seek_says),
         cmocka_unit_test(two_brokers_are_told_apart_by_their_labels),
         cmocka_unit_test(lanes_run_one_after_the_other),
-        cmocka_unit_test(the_log_is_the_apps_own_too_when_it_is_to_be_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
