@@ -83,7 +83,11 @@ struct coney_delivery {
 
 /* For publish.c. Before a publish through the delivery is handed to the transport, with the delivery as its tag; and when the transport did not take it. Only
  * while delivery_is_open. */
-void delivery_expect(coney_delivery *d);
+static inline void delivery_expect(coney_delivery *d)
+{
+    atomic_store_explicit(&d->is_special, true, memory_order_relaxed);
+    atomic_fetch_add_explicit(&d->waits, 1, memory_order_relaxed);
+}
 void delivery_unexpect(coney_delivery *d);
 
 /* The coney_outcome_fn of such publishes is publisher.c's, which calls this from a loop: counts it off; the last one settles the delivery when its handler has

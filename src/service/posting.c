@@ -39,7 +39,7 @@ static struct scratch *scratch_new(void)
 }
 
 /* A message of a few bytes after a large one must not hold its memory for ever. */
-static void scratch_calm(struct scratch *scratch)
+static inline void scratch_calm(struct scratch *scratch)
 {
     bool is_calm = scratch->body.cap > SCRATCH_KEEP && scratch->body.len <= SCRATCH_KEEP;
     scratch->calm = is_calm ? scratch->calm + 1 : 0;
@@ -47,6 +47,15 @@ static void scratch_calm(struct scratch *scratch)
         return;
     coney_sink_free(&scratch->body);
     scratch->calm = 0;
+}
+
+void posting_clean(struct scratch *scratch)
+{
+    scratch_calm(scratch);
+    scratch->body.len = 0;
+    scratch->body.failed = 0;
+    scratch->is_used = false;
+    coney_arena_reset(scratch->arena);
 }
 
 void posting_free_scratches(coney_publisher *p)
@@ -135,16 +144,8 @@ static coney_status enter(struct posting *g)
     return g->scratch != NULL ? CONEY_OK : posting_end(g, CONEY_ENOMEM);
 }
 
-coney_status posting_begin(struct posting *g, const coney_out *out, const coney_publish_options *options, size_t size,
-                           coney_call *call)
+coney_status posting_begin_with_care(struct posting *g, const coney_publish_options *options, size_t size)
 {
-    g->publisher = out->publisher;
-    g->delivery = out->delivery;
-    g->batch = out->batch;
-    g->call = call;
-    g->message.delivery = out->delivery;
-    g->accepted = 0;
-    g->is_reply = false;
     if (g->publisher == NULL)
         return posting_refuse(g, CONEY_EINVAL, "there is none: it could not be made, or it is NULL");
     g->transport = g->publisher->broker->transport;
@@ -165,29 +166,10 @@ coney_publish_options *posting_own_options(struct posting *g)
     return &g->own;
 }
 
-coney_status posting_end(struct posting *g, coney_status status)
+void posting_left(coney_publisher *p)
 {
-    coney_publisher *p = g->publisher;
-    struct scratch *scratch = g->scratch;
-    if (scratch != NULL) {
-        scratch_calm(scratch);
-        scratch->body.len = 0;
-        scratch->body.failed = 0;
-        coney_arena_reset(scratch->arena);
-    }
-    lock_acquire(&p->lock);
-    if (scratch != NULL) {
-        scratch->next = p->spare;
-        p->spare = scratch;
-    }
-    counter_add(&p->stats.published, g->accepted);
-    if (__builtin_expect(status != CONEY_OK, 0))
-        counter_add(&p->stats.refused, 1);
-    p->users--;
-    if (__builtin_expect(p->users == 0 && p->outlet == NULL, 0))
+    if (p->users == 0)
         cond_wake_all(&p->left);
-    lock_release(&p->lock);
-    return status;
 }
 
 /* Destination ----------------------------------------------------------------------------------------------------- */
@@ -260,7 +242,7 @@ static coney_status encode_typed(struct posting *g, const coney_field **fields, 
         return posting_refuse(g, CONEY_EINVAL, "header_value is NULL, and header_type is not");
     coney_fault fault;
     coney_status status =
-        coney_headers_encode(options->header_type, options->header_value, g->scratch->arena, fields, count, &fault);
+        coney_headers_encode(options->header_type, options->header_value, posting_scratch(g)->arena, fields, count, &fault);
     if (status == CONEY_EINVAL || status == CONEY_ECORRUPT)
         return posting_refuse(g, CONEY_EINVAL, "%s cannot be written as headers: %s", options->header_type->name, fault.text);
     return status;
@@ -275,7 +257,7 @@ static coney_status merge_headers(struct posting *g, const coney_field *chosen)
     coney_status status = encode_typed(g, &typed, &typed_count);
     if (status != CONEY_OK)
         return status;
-    coney_field *all = coney_arena_alloc(g->scratch->arena, (options->header_count + typed_count + 1) * sizeof *all);
+    coney_field *all = coney_arena_alloc(posting_scratch(g)->arena, (options->header_count + typed_count + 1) * sizeof *all);
     if (all == NULL)
         return CONEY_ENOMEM;
     size_t count = 0;
@@ -355,9 +337,10 @@ static coney_status encode(struct posting *g, const coney_type *type, const void
         codec = g->publisher->codec;
     else
         g->message.content_type = coney_bytes_str(codec->content_type);
-    coney_sink *body = &g->scratch->body;
+    struct scratch *scratch = posting_scratch(g);
+    coney_sink *body = &scratch->body;
     coney_fault fault;
-    coney_status status = codec->encode(codec, type, value, body, g->scratch->arena, &fault);
+    coney_status status = codec->encode(codec, type, value, body, scratch->arena, &fault);
     if (__builtin_expect(status != CONEY_OK, 0))
         return not_encoded(g, codec, type, status, &fault);
     g->message.body = coney_bytes_of(body->data, body->len);
@@ -390,39 +373,28 @@ coney_status posting_write(struct posting *g, const coney_type *type, const void
     return write_message(g, type, value, NULL);
 }
 
-coney_status posting_write_raw(struct posting *g, coney_bytes body, coney_bytes content_type)
+coney_status posting_write_raw_with_care(struct posting *g)
 {
-    g->message.body = body;
-    g->message.content_type = content_type;
     coney_status status = write_headers(g, NULL);
     return status == CONEY_OK ? address(g, NULL, NULL) : status;
 }
 
-coney_status posting_outgoing(struct posting *g, const coney_publish *message, struct outgoing *outgoing)
+_Static_assert(offsetof(coney_publish_options, reserved) + 4 - offsetof(coney_publish_options, priority) == 8 &&
+                   offsetof(coney_publisher_options, reserved) + 4 - offsetof(coney_publisher_options, priority) == 8,
+               "posting_has_marks reads eight bytes from `priority` on");
+
+void posting_mark(const struct posting *g, const coney_publish_options *options, struct outgoing *outgoing)
 {
-    const coney_publish_options *options = message->options;
     const coney_publisher_options *defaults = &g->publisher->options;
-    if (message->to.len == 0 && !is_given(defaults->exchange))
-        return posting_refuse(g, CONEY_EINVAL,
-                              "the message has no destination: neither the call, nor its type, nor the publisher names one");
-    *outgoing = (struct outgoing){
-        .to = message->to,
-        .body = message->body,
-        .content_type = message->content_type,
-        .correlation_id = options->correlation_id,
-        .reply_to = options->reply_to,
-        .message_id = options->message_id,
-        .type = options->type,
-        .key = options->key,
-        .headers = message->headers,
-        .header_count = message->header_count,
-        .expiration = options->expiration != 0 ? options->expiration : defaults->expiration,
-        .timestamp = options->timestamp,
-        .priority = options->has_priority ? options->priority : defaults->priority,
-        .has_priority = options->has_priority || defaults->has_priority,
-        .transient = options->transient || (defaults->transient && !options->persistent),
-        .drop_unroutable = defaults->drop_unroutable || g->is_reply,
-        .to_requester = g->is_reply,
-    };
-    return CONEY_OK;
+    outgoing->priority = options->has_priority ? options->priority : defaults->priority;
+    outgoing->has_priority = options->has_priority || defaults->has_priority;
+    outgoing->transient = options->transient || (defaults->transient && !options->persistent);
+    outgoing->drop_unroutable = defaults->drop_unroutable || g->is_reply;
+    outgoing->to_requester = g->is_reply;
+}
+
+coney_status posting_refuse_nowhere(struct posting *g)
+{
+    return posting_refuse(g, CONEY_EINVAL,
+                          "the message has no destination: neither the call, nor its type, nor the publisher names one");
 }

@@ -64,9 +64,8 @@ static void tell(coney_publisher *p, const struct ticket_reading *reading, const
     ticket_done(p, reading);
 }
 
-void publish_outcome(void *publisher, const coney_outcome *outcome)
+static __attribute__((noinline)) void take_outcome(coney_publisher *p, const coney_outcome *outcome)
 {
-    coney_publisher *p = publisher;
     struct ticket_reading reading = ticket_read(p, outcome->tag);
     bool is_good = outcome->status == CONEY_OK;
     atomic_fetch_add_explicit(is_good ? &p->stats.confirmed : &p->stats.failed, 1, memory_order_relaxed);
@@ -76,25 +75,45 @@ void publish_outcome(void *publisher, const coney_outcome *outcome)
         delivery_outcome(reading.one, outcome->status);
 }
 
+void publish_outcome(void *publisher, const coney_outcome *outcome)
+{
+    coney_publisher *p = publisher;
+    coney_delivery *delivery = ticket_delivery(outcome->tag);
+    bool is_plain = outcome->status == CONEY_OK && (delivery != NULL || ticket_is_nobodys(p, outcome->tag));
+    if (__builtin_expect(!is_plain, 0)) {
+        take_outcome(p, outcome);
+        return;
+    }
+    atomic_fetch_add_explicit(&p->stats.confirmed, 1, memory_order_relaxed);
+    if (delivery != NULL)
+        delivery_outcome(delivery, CONEY_OK);
+}
+
 /* The hand-over --------------------------------------------------------------------------------------------------- */
 
-static bool ticket_for(struct posting *g, const coney_publish *message, uint64_t *ticket)
+static inline __attribute__((always_inline)) bool ticket_for(struct posting *g, const coney_publish *message, uint64_t *ticket)
 {
-    coney_bytes to = g->is_reply ? coney_bytes_of(NULL, 0) : message->to;
-    if (g->batch != NULL)
-        return ticket_record_batch(g->publisher, g->batch, ticket_place(g->publisher, to), ticket);
-    if (g->delivery != NULL)
-        return ticket_of_delivery(g->publisher, g->delivery, to, ticket);
-    return ticket_of_caller(g->publisher, message->options->tag, to, ticket);
+    coney_publisher *p = g->publisher;
+    uint32_t place = g->is_reply ? 0 : ticket_place(p, message->to);
+    if (__builtin_expect(g->batch != NULL, 0))
+        return ticket_record_batch(p, g->batch, place, ticket);
+    return g->delivery != NULL ? ticket_of_delivery(p, g->delivery, place, ticket)
+                               : ticket_of_caller(p, message->options->tag, place, ticket);
+}
+
+static void expect_all(const struct posting *g)
+{
+    for (size_t i = 0; i < batch_count(g->batch); i++)
+        delivery_expect(coney_batch_delivery(g->batch, i));
 }
 
 /* The delivery, or all elements of the batch, wait for the message. */
-static void expect(const struct posting *g)
+static inline void expect(const struct posting *g)
 {
     if (g->delivery != NULL)
         delivery_expect(g->delivery);
-    for (size_t i = 0; g->batch != NULL && i < batch_count(g->batch); i++)
-        delivery_expect(coney_batch_delivery(g->batch, i));
+    if (__builtin_expect(g->batch != NULL, 0))
+        expect_all(g);
 }
 
 static void unexpect(const struct posting *g)
@@ -118,7 +137,7 @@ void publish_probe_published(const struct posting *g, const struct outgoing *mes
         probe->published(probe->ctx, g->publisher->broker, g->publisher->options.exchange, message);
 }
 
-static coney_status give_to_transport(struct posting *g, const struct outgoing *message, uint64_t ticket)
+static inline coney_status give_to_transport(struct posting *g, const struct outgoing *message, uint64_t ticket)
 {
     coney_status failure = publish_probe_failure(g);
     if (__builtin_expect(failure != CONEY_OK, 0)) {
@@ -149,7 +168,7 @@ static coney_status refused_by_transport(struct posting *g, const struct outgoin
                           coney_status_text(status));
 }
 
-static coney_status hand_over(struct posting *g, const coney_publish *message)
+static inline __attribute__((always_inline)) coney_status hand_over(struct posting *g, const coney_publish *message)
 {
     struct outgoing outgoing;
     coney_status status = posting_outgoing(g, message, &outgoing);
@@ -189,12 +208,17 @@ coney_status coney_publish_next_run(coney_publish_next *next, const coney_publis
     return hand_over(next->posting, message);
 }
 
-coney_status publish_send(struct posting *g)
+static inline __attribute__((always_inline)) coney_status send_through(struct posting *g)
 {
     const coney_publisher *p = g->publisher;
-    if (p->broker->app->publish_middleware_count == 0 && p->options.around == NULL)
+    if (__builtin_expect(p->broker->app->publish_middleware_count == 0 && p->options.around == NULL, 1))
         return hand_over(g, &g->message);
     return coney_publish_next_run(&(struct coney_publish_next){g, 0}, &g->message);
+}
+
+coney_status publish_send(struct posting *g)
+{
+    return send_through(g);
 }
 
 /* Publishing ------------------------------------------------------------------------------------------------------ */
@@ -207,7 +231,7 @@ coney_status coney_publish_sized(coney_out out, const coney_type *type, const vo
     if (status != CONEY_OK)
         return status;
     status = posting_write(&g, type, value);
-    return posting_end(&g, status == CONEY_OK ? publish_send(&g) : status);
+    return posting_end(&g, status == CONEY_OK ? send_through(&g) : status);
 }
 
 coney_status coney_publish_raw_sized(coney_out out, coney_bytes body, coney_bytes content_type,
@@ -218,5 +242,5 @@ coney_status coney_publish_raw_sized(coney_out out, coney_bytes body, coney_byte
     if (status != CONEY_OK)
         return status;
     status = posting_write_raw(&g, body, content_type);
-    return posting_end(&g, status == CONEY_OK ? publish_send(&g) : status);
+    return posting_end(&g, status == CONEY_OK ? send_through(&g) : status);
 }

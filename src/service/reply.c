@@ -7,7 +7,7 @@ static coney_status write_reply(struct posting *g, const coney_type *type, const
     if (info->reply_to.len == 0)
         return posting_refuse(g, CONEY_EINVAL, "the message of the subscription '%s' has no reply_to: nobody waits for a reply",
                               g->delivery->subscription->name);
-    coney_bytes to = coney_arena_copy(g->scratch->arena, info->reply_to);
+    coney_bytes to = coney_arena_copy(posting_scratch(g)->arena, info->reply_to);
     if (to.data == NULL)
         return CONEY_ENOMEM;
     coney_publish_options *own = posting_own_options(g);

@@ -272,12 +272,6 @@ coney_status settle_released(coney_delivery *d)
     return status;
 }
 
-void delivery_expect(coney_delivery *d)
-{
-    atomic_store_explicit(&d->is_special, true, memory_order_relaxed);
-    atomic_fetch_add_explicit(&d->waits, 1, memory_order_relaxed);
-}
-
 void delivery_unexpect(coney_delivery *d)
 {
     settle_released(d);
@@ -328,10 +322,19 @@ static coney_settle settle_without_memory(struct runner *r, coney_delivery *d)
     return how;
 }
 
+/* All that is special about it is that it has published, and everything is confirmed. */
+static inline bool is_confirmed(const coney_delivery *d)
+{
+    return !d->is_taken && !d->seeks && d->afters == NULL && d->scope == NULL && !has_outcomes_to_come(d) &&
+           atomic_load_explicit(&d->publish_status, memory_order_relaxed) == CONEY_OK;
+}
+
 coney_settle settle_with_care(struct runner *r, coney_delivery *d, coney_settle how)
 {
     const struct subscription *s = d->subscription;
     atomic_store_explicit(&d->in_handler, false, memory_order_relaxed);
+    if (how == CONEY_ACK && is_confirmed(d))
+        return settle_at_once(r, d, how);
     if (d->seeks)
         seek_begin(d);
     if (d->is_taken) {

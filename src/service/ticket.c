@@ -1,7 +1,6 @@
 /* ticket.c: where messages went, for the log; and tickets that need a record. */
 #include "service/ticket.h"
 
-#include "base/bytes.h"
 #include "base/text.h"
 #include "service/batch.h"
 
@@ -10,29 +9,6 @@
 /* Places ---------------------------------------------------------------------------------------------------------- */
 
 enum { LONGEST_PLACE = 255 };
-
-struct place {
-    uint32_t number;
-    uint32_t len;
-    char text[];
-};
-
-/* Without a call: it is done for every message. */
-static inline bool is_at(const struct place *place, coney_bytes to)
-{
-    const uint8_t *theirs = to.data;
-    const uint8_t *ours = (const uint8_t *)place->text;
-    if (place->len != to.len)
-        return false;
-    size_t at = 0;
-    for (; at + 8 <= to.len; at += 8)
-        if (load64(ours + at) != load64(theirs + at))
-            return false;
-    for (; at < to.len; at++)
-        if (ours[at] != theirs[at])
-            return false;
-    return true;
-}
 
 /* The first destination of a slot stays there; the caller has no lock. NULL: memory is out, or another one was first. */
 static const struct place *remember(coney_publisher *p, uint32_t at, coney_bytes to)
@@ -47,10 +23,10 @@ static const struct place *remember(coney_publisher *p, uint32_t at, coney_bytes
     if (atomic_compare_exchange_strong_explicit(&p->places[at], &other, made, memory_order_acq_rel, memory_order_acquire))
         return made;
     free(made);
-    return is_at(other, to) ? other : NULL;
+    return place_is(other, to) ? other : NULL;
 }
 
-static __attribute__((noinline)) uint32_t find(coney_publisher *p, coney_bytes to)
+uint32_t ticket_place_other(coney_publisher *p, coney_bytes to)
 {
     if (to.len == 0 || to.len > LONGEST_PLACE)
         return 0;
@@ -59,16 +35,10 @@ static __attribute__((noinline)) uint32_t find(coney_publisher *p, coney_bytes t
     const struct place *place = atomic_load_explicit(&p->places[at], memory_order_acquire);
     if (place == NULL)
         place = remember(p, at, to);
-    if (place == NULL || !is_at(place, to))
+    if (place == NULL || !place_is(place, to))
         return 0;
     atomic_store_explicit(&p->last_place, place, memory_order_release);
     return place->number;
-}
-
-uint32_t ticket_place(coney_publisher *p, coney_bytes to)
-{
-    const struct place *last = atomic_load_explicit(&p->last_place, memory_order_acquire);
-    return __builtin_expect(last != NULL && is_at(last, to), 1) ? last->number : find(p, to);
 }
 
 void ticket_place_text(const coney_publisher *p, uint32_t place, char *buf, size_t cap)

@@ -25,8 +25,54 @@ struct ticket {
 #define TICKET_PLACE_MASK UINT64_C(127)
 #define TICKET_POINTER ((UINT64_C(1) << TICKET_PLACE_SHIFT) - 1)
 
+/* A destination that is remembered. */
+struct place {
+    uint32_t number;
+    uint32_t len;
+    char text[];
+};
+
+static inline bool place_has4(const char *ours, const char *theirs)
+{
+    uint32_t a;
+    uint32_t b;
+    memcpy(&a, ours, sizeof a);
+    memcpy(&b, theirs, sizeof b);
+    return a == b;
+}
+
+static inline bool place_has8(const char *ours, const char *theirs)
+{
+    uint64_t a;
+    uint64_t b;
+    memcpy(&a, ours, sizeof a);
+    memcpy(&b, theirs, sizeof b);
+    return a == b;
+}
+
+/* Without a call, unless the text is very short or very long: it is done for every message. */
+static inline bool place_is(const struct place *place, coney_bytes to)
+{
+    const char *ours = place->text;
+    const char *theirs = to.data;
+    size_t len = to.len;
+    if (place->len != len)
+        return false;
+    if (__builtin_expect(len < 4 || len > 16, 0))
+        return memcmp(ours, theirs, len) == 0;
+    return len < 8 ? place_has4(ours, theirs) && place_has4(ours + len - 4, theirs + len - 4)
+                   : place_has8(ours, theirs) && place_has8(ours + len - 8, theirs + len - 8);
+}
+
+/* The half of ticket_place for another destination than the last one. */
+uint32_t ticket_place_other(coney_publisher *p, coney_bytes to);
+
 /* The place at which a destination is remembered: 1 to PUBLISHER_PLACES, or 0: it is not. Nothing is remembered for an empty one. */
-uint32_t ticket_place(coney_publisher *p, coney_bytes to);
+static inline uint32_t ticket_place(coney_publisher *p, coney_bytes to)
+{
+    const struct place *last = atomic_load_explicit(&p->last_place, memory_order_acquire);
+    return __builtin_expect(last != NULL && place_is(last, to), 1) ? last->number : ticket_place_other(p, to);
+}
 
 /* The same the other way round, with what the wire must not write into a log taken out. */
 void ticket_place_text(const coney_publisher *p, uint32_t place, char *buf, size_t cap);
@@ -37,9 +83,8 @@ bool ticket_record_batch(coney_publisher *p, coney_batch *batch, uint32_t place,
 bool ticket_record_caller(coney_publisher *p, uint64_t tag, uint64_t *ticket);
 
 /* False: memory is out. */
-static inline bool ticket_of_delivery(coney_publisher *p, coney_delivery *delivery, coney_bytes to, uint64_t *ticket)
+static inline bool ticket_of_delivery(coney_publisher *p, coney_delivery *delivery, uint32_t place, uint64_t *ticket)
 {
-    uint32_t place = ticket_place(p, to);
     uint64_t pointer = (uint64_t)(uintptr_t)delivery;
     if (__builtin_expect((pointer & ~TICKET_POINTER) != 0, 0))
         return ticket_record_delivery(p, delivery, place, ticket);
@@ -47,13 +92,26 @@ static inline bool ticket_of_delivery(coney_publisher *p, coney_delivery *delive
     return true;
 }
 
-static inline bool ticket_of_caller(coney_publisher *p, uint64_t tag, coney_bytes to, uint64_t *ticket)
+static inline bool ticket_of_caller(coney_publisher *p, uint64_t tag, uint32_t place, uint64_t *ticket)
 {
-    bool tag_is_wanted = p->options.on_outcome != NULL;
-    if (tag_is_wanted && (tag & TICKET_OURS) != 0)
-        return ticket_record_caller(p, tag, ticket);
-    *ticket = tag_is_wanted ? tag : ticket_place(p, to);
-    return true;
+    *ticket = place;
+    if (__builtin_expect(p->options.on_outcome == NULL, 1))
+        return true;
+    *ticket = tag;
+    return (tag & TICKET_OURS) == 0 || ticket_record_caller(p, tag, ticket);
+}
+
+/* Nobody is told when the message is confirmed. */
+static inline bool ticket_is_nobodys(const coney_publisher *p, uint64_t ticket)
+{
+    return (ticket & TICKET_OURS) == 0 && p->options.on_outcome == NULL;
+}
+
+/* The delivery alone that waits for it, or NULL. */
+static inline coney_delivery *ticket_delivery(uint64_t ticket)
+{
+    bool is_one = (ticket & (TICKET_OURS | TICKET_RECORD)) == TICKET_OURS;
+    return is_one ? (coney_delivery *)(uintptr_t)(ticket & TICKET_POINTER) : NULL;
 }
 
 /* What a tag says. */

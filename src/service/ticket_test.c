@@ -21,7 +21,7 @@ static void a_delivery_comes_back_with_its_destination(void **state)
     coney_publisher *p = publisher_of(rig, ignore);
     uint64_t ticket;
     char to[64];
-    assert_true(ticket_of_delivery(p, &rig->delivery, CONEY_STR("a.longer.destination"), &ticket));
+    assert_true(ticket_of_delivery(p, &rig->delivery, ticket_place(p, CONEY_STR("a.longer.destination")), &ticket));
     struct ticket_reading reading = ticket_read(p, ticket);
     assert_ptr_equal(reading.one, &rig->delivery);
     assert_null(reading.record);
@@ -36,13 +36,13 @@ static void a_pointer_that_does_not_fit_has_a_record(void **state)
     coney_publisher *p = publisher_of(rig, NULL);
     coney_delivery *far = (coney_delivery *)(uintptr_t)UINT64_C(0x00ff123456789ab0);
     uint64_t ticket, again;
-    assert_true(ticket_of_delivery(p, far, CONEY_STR("x"), &ticket));
+    assert_true(ticket_of_delivery(p, far, ticket_place(p, CONEY_STR("x")), &ticket));
     struct ticket_reading reading = ticket_read(p, ticket);
     assert_null(reading.one);
     assert_int_equal(reading.record->count, 1);
     assert_ptr_equal(reading.record->deliveries[0], far);
     ticket_done(p, &reading);
-    assert_true(ticket_of_delivery(p, far, CONEY_STR("x"), &again));
+    assert_true(ticket_of_delivery(p, far, ticket_place(p, CONEY_STR("x")), &again));
     assert_true(again == ticket);
     reading = ticket_read(p, again);
     ticket_done(p, &reading);
@@ -55,7 +55,7 @@ static void the_callers_tag_is_not_touched(void **state)
     const uint64_t tags[] = {0, 1, UINT64_C(0x7fffffffffffffff), UINT64_C(0x8000000000000001), UINT64_MAX};
     for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
         uint64_t ticket;
-        assert_true(ticket_of_caller(p, tags[i], CONEY_STR("x"), &ticket));
+        assert_true(ticket_of_caller(p, tags[i], ticket_place(p, CONEY_STR("x")), &ticket));
         struct ticket_reading reading = ticket_read(p, ticket);
         assert_null(reading.one);
         assert_true(reading.tag == tags[i]);
