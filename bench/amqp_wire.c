@@ -2,6 +2,7 @@
 #include "amqp_wire.h"
 
 #include "measure.h"
+#include "order.h"
 
 /* Laying out ------------------------------------------------------------------------------------------------------- */
 
@@ -32,17 +33,32 @@ uint8_t *put_long(uint8_t *p, const void *data, size_t len)
     return put_bytes(put32(p, (uint32_t)len), data, len);
 }
 
+/* `type` NULL: none. */
+static uint8_t *put_content_header(uint8_t *p, uint16_t channel, const char *type, size_t size)
+{
+    enum { CLASS_BASIC = 60, HAS_CONTENT_TYPE = 0x8000, HAS_DELIVERY_MODE = 0x1000, PERSISTENT = 2 };
+    uint8_t *at = put16(put16(wire91_begin(p, AMQP_FRAME_HEADER, channel), CLASS_BASIC), 0);
+    at = put16(put64(at, size), type != NULL ? HAS_CONTENT_TYPE | HAS_DELIVERY_MODE : HAS_DELIVERY_MODE);
+    if (type != NULL)
+        at = put_short(at, type);
+    return wire91_end(p, put8(at, PERSISTENT));
+}
+
 uint8_t *put_content(uint8_t *p, uint16_t channel, size_t size)
 {
-    enum { CLASS_BASIC = 60, HAS_DELIVERY_MODE = 0x1000, PERSISTENT = 2 };
-    uint8_t *at = put16(put16(wire91_begin(p, AMQP_FRAME_HEADER, channel), CLASS_BASIC), 0);
-    at = put8(put16(put64(at, size), HAS_DELIVERY_MODE), PERSISTENT);
-    p = wire91_end(p, at);
+    p = put_content_header(p, channel, NULL, size);
     if (size == 0)
         return p;
-    at = wire91_begin(p, AMQP_FRAME_BODY, channel);
+    uint8_t *at = wire91_begin(p, AMQP_FRAME_BODY, channel);
     memset(at, 'x', size);
     return wire91_end(p, at + size);
+}
+
+uint8_t *put_order(uint8_t *p, uint16_t channel, size_t size)
+{
+    p = put_content_header(p, channel, "application/json", size);
+    uint8_t *at = wire91_begin(p, AMQP_FRAME_BODY, channel);
+    return wire91_end(p, at + order_json((char *)at, size));
 }
 
 uint8_t *put_amqp_publish(uint8_t *p, const char *queue, size_t size)

@@ -100,6 +100,9 @@ uint8_t *put_long(uint8_t *p, const void *data, size_t len);
 /* A content header and, unless `size` is 0, one body frame of as many x; delivery mode 2. */
 uint8_t *put_content(uint8_t *p, uint16_t channel, size_t size);
 
+/* The same of an order_json, with its content type. */
+uint8_t *put_order(uint8_t *p, uint16_t channel, size_t size);
+
 /* A publish to `queue` through the default exchange, mandatory and persistent. Its last byte but one is the body's last. */
 uint8_t *put_amqp_publish(uint8_t *p, const char *queue, size_t size);
 

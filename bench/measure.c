@@ -48,6 +48,8 @@ static struct options parse_options(int argc, char **argv)
         {"--prefetch", offsetof(struct options, prefetch), false},
         {"--ack-each", offsetof(struct options, ack_each), false},
         {"--on-loop", offsetof(struct options, on_loop), false},
+        {"--json", offsetof(struct options, json), false},
+        {"--reply", offsetof(struct options, reply), false},
     };
     struct options options = {
         .uri = getenv("CONEY_URI"),

@@ -48,6 +48,8 @@ struct options {
     uint64_t prefetch;  /* --prefetch: deliveries that are not settled at most; default 512 */
     uint64_t ack_each;  /* --ack-each 1: an ack of its own for each message, instead of one for many */
     uint64_t on_loop;   /* --on-loop 1: the handler runs where the socket is read */
+    uint64_t json;      /* --json 1: messages are those of order.h, and are decoded */
+    uint64_t reply;     /* --reply 1: the handler publishes */
 };
 
 struct command {

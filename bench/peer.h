@@ -29,7 +29,7 @@ void peer_stream(const struct options *options);
 /* AMQP 0-9-1. Every method is answered with its -ok. Publishes are confirmed by one ack for each --frame (128) of them, and for what
  * is left when nothing comes any more: RabbitMQ itself sends one for 200 on a classic queue, one for 100 on a quorum queue. The
  * first consumer of a connection is sent --count messages of --size bytes, --frame at a time, as soon as the prefetch has room for
- * so many, and then nothing. */
+ * so many, and then nothing. With --json 1 they are orders. */
 void peer_amqp(const struct options *options);
 
 #endif

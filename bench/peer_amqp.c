@@ -25,6 +25,7 @@ struct peer {
     uint64_t count; /* messages of a consumer */
     uint64_t block; /* messages that go out together */
     uint64_t size;  /* bytes of one */
+    bool are_orders;
     struct wire *wire;
     struct channel *channels; /* CHANNEL_CAP */
     uint16_t publishing;      /* the channel whose publishes are to be confirmed; 0, which has none, at first */
@@ -48,7 +49,8 @@ static void lay_out_deliveries(struct peer *p, const char *consumer, const char 
         at = put_short(wire91_begin_method(begin, p->consuming, BASIC_DELIVER), consumer);
         p->tag_at = (size_t)(at - begin);
         at = put_short(put_short(put8(put64(at, 0), 0), ""), queue);
-        at = put_content(wire91_end(begin, at), p->consuming, p->size);
+        at = wire91_end(begin, at);
+        at = p->are_orders ? put_order(at, p->consuming, p->size) : put_content(at, p->consuming, p->size);
     }
     p->deliveries = block;
     p->stride = (size_t)(at - block) / p->block;
@@ -299,6 +301,7 @@ void peer_amqp(const struct options *o)
                      .count = o->count,
                      .block = o->frame > 0 ? o->frame : 128,
                      .size = o->size,
+                     .are_orders = o->json != 0,
                      .channels = must_alloc(CHANNEL_CAP * sizeof *p.channels)};
     memset(p.channels, 0, CHANNEL_CAP * sizeof *p.channels);
     if (p.count % p.block != 0 || p.block > TAGS_CAP || p.size + AMQP_FRAME_AROUND > FRAME_MAX)

@@ -1,0 +1,46 @@
+/* coney_service_memory.c: what a message costs when there is no network: published, decoded, handled and settled within one process. */
+#include "coney_service_side.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK = 1024 };
+
+static coney_bytes body_of(const struct options *o)
+{
+    char *body = must_alloc(o->size + ORDER_LEAST);
+    if (o->json != 0)
+        return coney_bytes_of(body, order_json(body, 0));
+    memset(body, 'x', o->size);
+    return coney_bytes_of(body, o->size);
+}
+
+void service_memory(const struct options *o)
+{
+    if (o->count == 0 || o->count % BLOCK != 0)
+        die("--count must be blocks of %d", BLOCK);
+    struct count *count = &service_count;
+    *count = (struct count){.due = BLOCK, .step = BLOCK, .last = o->count};
+    sem_init(&count->reached, 0, 0);
+    coney_app *app = service_app();
+    coney_broker *broker = coney_app_memory(app, NULL);
+    service_subscribe(broker, CONEY_TOPIC("orders"), o);
+    service_start(app);
+    coney_out out = coney_out_of_broker(broker);
+    coney_publish_options options = {.to = "orders"};
+    coney_bytes body = body_of(o), type = o->json != 0 ? CONEY_STR("application/json") : coney_bytes_of(NULL, 0);
+    uint64_t start = now_ns();
+    for (uint64_t sent = 0; sent < o->count; sent += BLOCK) {
+        for (int i = 0; i < BLOCK; i++) {
+            coney_status status = coney_publish_raw(out, body, type, &options);
+            if (status != CONEY_OK)
+                die("publish: %s", coney_status_text(status));
+        }
+        service_await();
+    }
+    uint64_t end = now_ns();
+    service_stop(&app);
+    service_check(o);
+    free((void *)body.data);
+    print_rate("coney", "memory", "consumed_per_second", body.len, o->count, end - start);
+}
