@@ -62,6 +62,12 @@ void shop_is_refused(struct shop *shop, coney_status status, const char *words)
     assert_says(call.text, words);
 }
 
+static void print(const struct shop *shop)
+{
+    for (size_t i = 0; i < shop->count; i++)
+        fprintf(stderr, "  | %s\n", shop->lines[i]);
+}
+
 static void forget(struct shop *shop)
 {
     for (size_t i = 0; i < shop->count; i++)
@@ -82,6 +88,8 @@ uint64_t shop_stop(struct shop *shop)
     coney_call call = call_within(10000);
     coney_status status = coney_app_stop(shop->app, &call);
     if (status != CONEY_OK)
+        print(shop);
+    if (status != CONEY_OK)
         fail_msg("the app did not stop well: %s: %s", coney_status_name(status), call.text);
     shop_end(shop);
     return call.value;
@@ -94,12 +102,6 @@ static const char *line_with(const struct shop *shop, const char *words)
         if (strstr(shop->lines[i], words) != NULL)
             return shop->lines[i];
     return NULL;
-}
-
-static void print(const struct shop *shop)
-{
-    for (size_t i = 0; i < shop->count; i++)
-        fprintf(stderr, "  | %s\n", shop->lines[i]);
 }
 
 const char *shop_says(struct shop *shop, const char *words)
@@ -139,16 +141,38 @@ coney_app_health shop_health(const struct shop *shop)
     return health;
 }
 
-void shop_is_active(const struct shop *shop, uint64_t subscriptions)
+static uint64_t active(const struct shop *shop)
+{
+    return shop_health(shop).active;
+}
+
+static uint64_t connected(const struct shop *shop)
+{
+    return shop_health(shop).connected;
+}
+
+static void wait_until(const struct shop *shop, uint64_t (*what)(const struct shop *shop), uint64_t is)
 {
     struct monitor clock = {0};
     int64_t until = now_ms() + scaled_ms(30000);
     monitor_lock(&clock);
-    while (shop_health(shop).active != subscriptions && now_ms() < until)
+    while (what(shop) != is && now_ms() < until)
         (void)monitor_wait(&clock, now_ms() + 2);
     monitor_unlock(&clock);
     monitor_free(&clock);
-    assert_int_equal(shop_health(shop).active, subscriptions);
+    if (what(shop) != is)
+        print(shop);
+    assert_int_equal(what(shop), is);
+}
+
+void shop_is_active(const struct shop *shop, uint64_t subscriptions)
+{
+    wait_until(shop, active, subscriptions);
+}
+
+void shop_is_connected(const struct shop *shop, uint64_t brokers)
+{
+    wait_until(shop, connected, brokers);
 }
 
 /* What handlers saw --------------------------------------------------------------------------------------------------- */

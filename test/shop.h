@@ -55,8 +55,9 @@ size_t shop_said(struct shop *shop, const char *words);
 
 coney_app_health shop_health(const struct shop *shop);
 
-/* Waits until so many subscriptions receive. */
+/* Waits until so many subscriptions receive, and until so many brokers are connected. */
 void shop_is_active(const struct shop *shop, uint64_t subscriptions);
+void shop_is_connected(const struct shop *shop, uint64_t brokers);
 
 /* What handlers saw --------------------------------------------------------------------------------------------------- */
 
