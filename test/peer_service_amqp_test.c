@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "proto/amqp091/properties.h"
+#include "transport/amqp.h"
 
 static void up(struct rig *rig, struct amqp_peer **peer)
 {
@@ -189,15 +190,27 @@ struct gate {
     bool is_open;
 };
 
-static coney_settle wait_at_gate(struct inbox *inbox, struct incoming *m, size_t nth)
+static void gate_pass(struct gate *gate)
 {
-    struct gate *gate = inbox->ctx;
-    (void)m;
-    (void)nth;
     monitor_lock(&gate->monitor);
     while (!gate->is_open)
         (void)monitor_wait(&gate->monitor, INT64_MAX);
     monitor_unlock(&gate->monitor);
+}
+
+static void gate_open(struct gate *gate)
+{
+    monitor_lock(&gate->monitor);
+    gate->is_open = true;
+    monitor_broadcast(&gate->monitor);
+    monitor_unlock(&gate->monitor);
+}
+
+static coney_settle wait_at_gate(struct inbox *inbox, struct incoming *m, size_t nth)
+{
+    (void)m;
+    (void)nth;
+    gate_pass(inbox->ctx);
     return CONEY_ACK;
 }
 
@@ -215,10 +228,7 @@ static void waits_for_a_handler_only_so_long(coney_queue_type type)
     coney_call call = {.deadline = 50 * CONEY_MILLISECOND};
     assert_int_equal(rig.transport->unsubscribe(rig.feeds[0], &call), CONEY_ETIMEDOUT);
     rig.feeds[0] = NULL;
-    monitor_lock(&gate.monitor);
-    gate.is_open = true;
-    monitor_broadcast(&gate.monitor);
-    monitor_unlock(&gate.monitor);
+    gate_open(&gate);
     down(&rig, &peer);
     assert_int_equal(inbox_count(&inbox), 1);
     inbox_free(&inbox);
@@ -230,6 +240,96 @@ static void an_unsubscribe_waits_for_a_handler_only_so_long(void **state)
     (void)state;
     waits_for_a_handler_only_so_long(CONEY_QUEUE_CLASSIC);
     waits_for_a_handler_only_so_long(CONEY_QUEUE_STREAM);
+}
+
+/* Until a test settles it. */
+static coney_settle keep(struct inbox *inbox, struct incoming *m, size_t nth)
+{
+    struct incoming *kept = inbox->ctx;
+    (void)nth;
+    assert_true(m->feed->transport->keep(m));
+    *kept = *m;
+    return CONEY_KEPT;
+}
+
+static void outlives_its_broker(coney_queue_type type, coney_settle how)
+{
+    struct rig rig;
+    struct amqp_peer *peer;
+    struct incoming kept;
+    struct inbox inbox = {.decide = keep, .ctx = &kept};
+    up(&rig, &peer);
+    rig_add(&rig, &inbox, &(coney_subscription){.source = CONEY_QUEUE("q", .type = type)});
+    rig_start(&rig);
+    amqp_peer_deliver(peer, "q", 0, 1);
+    inbox_wait(&inbox, 1);
+    const struct transport *transport = rig.transport;
+    down(&rig, &peer);
+    assert_int_equal(transport->attempt(&kept), 1);
+    assert_int_equal(transport->settle(&kept, how), CONEY_ECLOSED);
+    inbox_free(&inbox);
+}
+
+static void a_delivery_that_outlives_its_broker_is_settled_harmlessly(void **state)
+{
+    (void)state;
+    outlives_its_broker(CONEY_QUEUE_CLASSIC, CONEY_ACK);
+    outlives_its_broker(CONEY_QUEUE_CLASSIC, CONEY_REQUEUE);
+    outlives_its_broker(CONEY_QUEUE_STREAM, CONEY_ACK);
+    outlives_its_broker(CONEY_QUEUE_STREAM, CONEY_REQUEUE);
+}
+
+struct first_and_gate {
+    struct incoming first;
+    struct gate gate;
+};
+
+static coney_settle keep_the_first(struct inbox *inbox, struct incoming *m, size_t nth)
+{
+    struct first_and_gate *both = inbox->ctx;
+    if (nth == 0) {
+        assert_true(m->feed->transport->keep(m));
+        both->first = *m;
+        return CONEY_KEPT;
+    }
+    gate_pass(&both->gate);
+    return CONEY_ACK;
+}
+
+/* Until its consumer is being closed. */
+static void wait_for_a_move(struct tamqp_feed *feed)
+{
+    bool has_begun = false;
+    for (int64_t until = now_ms() + scaled_ms(SUPPORT_PATIENCE); !has_begun && now_ms() < until; sched_yield()) {
+        lock_acquire(&feed->amqp->lock);
+        has_begun = feed->consumer == NULL;
+        lock_release(&feed->amqp->lock);
+    }
+    assert_true(has_begun);
+}
+
+static void a_stream_queue_that_is_to_be_left_is_not_opened_again(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct amqp_peer *peer;
+    struct first_and_gate both = {.gate = {.is_open = false}};
+    struct inbox inbox = {.decide = keep_the_first, .ctx = &both};
+    up(&rig, &peer);
+    rig_add(&rig, &inbox, &(coney_subscription){.source = CONEY_QUEUE("q", .type = CONEY_QUEUE_STREAM)});
+    rig_start(&rig);
+    amqp_peer_deliver(peer, "q", 0, 2);
+    inbox_wait(&inbox, 2);
+    assert_int_equal(rig.transport->settle(&both.first, CONEY_REQUEUE), CONEY_OK);
+    wait_for_a_move(tamqp_feed_of(rig.feeds[0]));
+    coney_call call = {.deadline = 50 * CONEY_MILLISECOND};
+    assert_int_equal(rig.transport->unsubscribe(rig.feeds[0], &call), CONEY_ETIMEDOUT);
+    gate_open(&both.gate);
+    rig_unsubscribe(&rig);
+    assert_int_equal(amqp_peer_count(peer, AMQP_BASIC_CONSUME), 1);
+    down(&rig, &peer);
+    inbox_free(&inbox);
+    monitor_free(&both.gate.monitor);
 }
 
 static void connections_bear_the_names_of_the_app_and_the_broker(void **state)
@@ -304,6 +404,8 @@ int main(void)
         cmocka_unit_test(a_right_that_is_taken_away_ends_the_subscription_also_under_a_handler),
         cmocka_unit_test(a_cut_right_behind_the_subscription_is_seen),
         cmocka_unit_test(an_unsubscribe_waits_for_a_handler_only_so_long),
+        cmocka_unit_test(a_delivery_that_outlives_its_broker_is_settled_harmlessly),
+        cmocka_unit_test(a_stream_queue_that_is_to_be_left_is_not_opened_again),
         cmocka_unit_test(connections_bear_the_names_of_the_app_and_the_broker),
         cmocka_unit_test(what_was_given_is_copied_and_events_go_to_whoever_asked_for_them),
     };

@@ -46,7 +46,7 @@ struct tamqp {
 
     struct lock lock; /* guards what follows; taken on the loop, so nothing blocks under it */
     coney_amqp *rabbit;
-    struct tamqp_feed *feeds; /* all there ever were: deliveries that users keep may refer to them */
+    struct tamqp_feed *feeds; /* all there ever were */
 
     struct lock opening_lock; /* held while one of these is opened or a waiting queue is declared; never taken on the loop */
     coney_amqp_publisher *copier;
@@ -55,7 +55,8 @@ struct tamqp {
 
 /* An open subscription. */
 struct tamqp_feed {
-    struct feed feed; /* first */
+    struct feed feed;      /* first */
+    _Atomic uint64_t refs; /* the broker's, and one for each delivery that is kept: those may outlive it */
     struct tamqp *amqp;
     struct tamqp_feed *next;
     const coney_queue_source *source; /* the app's copy */
@@ -131,6 +132,7 @@ coney_status tamqp_subscribe(void *self, const coney_subscription *subscription,
 coney_status tamqp_unsubscribe(struct feed *feed, coney_call *call);
 void tamqp_feed_event(struct tamqp *t, const coney_event *event);
 void tamqp_free_feeds(struct tamqp *t);
+void tamqp_feed_unref(struct tamqp_feed *feed);
 
 /* For amqp_reading.c, on its thread: opens the consumer, at `offset` unless that is UINT64_MAX; closes it, however long its handler takes; has left. */
 bool tamqp_open_consumer(struct tamqp_feed *feed, uint64_t offset, coney_call *call);
@@ -143,7 +145,9 @@ bool tamqp_is_final(const struct tamqp_feed *feed, coney_status status, const ch
 /* amqp_reading.c. NULL: memory or threads are out. */
 struct tamqp_reading *tamqp_reading_new(struct tamqp_feed *feed);
 void tamqp_reading_leave(struct tamqp_reading *reading); /* ends with tamqp_has_left */
-void tamqp_reading_free(struct tamqp_reading *reading);  /* NULL is harmless; waits for its thread */
+void tamqp_reading_end(
+    struct tamqp_reading *reading); /* waits for its thread; deliveries that are kept are settled as before */
+void tamqp_reading_free(struct tamqp_reading *reading); /* after it */
 
 /* The consumer's place is gone. On the loop. */
 void tamqp_reading_lost(struct tamqp_reading *reading);

@@ -233,6 +233,7 @@ static struct tamqp_feed *feed_new(struct tamqp *t, const coney_subscription *su
     if (feed == NULL)
         return NULL;
     feed->feed = (struct feed){.transport = &tamqp_transport, .sink = sink, .counts = source->type == CONEY_QUEUE_QUORUM};
+    atomic_store(&feed->refs, 1);
     feed->amqp = t;
     feed->source = source;
     feed->queue = tamqp_queue_name(t, subscription);
@@ -289,7 +290,7 @@ void tamqp_close_consumer(struct tamqp_feed *feed)
     (void)coney_amqp_consumer_close(&consumer, &call);
 }
 
-/* The feed stays until the broker is freed: deliveries that are kept refer to it. */
+/* The feed stays until the broker is freed: events look for it without its lock. */
 coney_status tamqp_unsubscribe(struct feed *feed, coney_call *call)
 {
     struct tamqp_feed *mine = tamqp_feed_of(feed);
@@ -301,13 +302,23 @@ coney_status tamqp_unsubscribe(struct feed *feed, coney_call *call)
     return wait_until_left(mine, call);
 }
 
+void tamqp_feed_unref(struct tamqp_feed *feed)
+{
+    if (atomic_fetch_sub(&feed->refs, 1) > 1)
+        return;
+    if (feed->reading != NULL)
+        tamqp_reading_free(feed->reading);
+    free(feed->waits);
+    free(feed);
+}
+
 void tamqp_free_feeds(struct tamqp *t)
 {
     while (t->feeds != NULL) {
         struct tamqp_feed *feed = t->feeds;
         t->feeds = feed->next;
-        tamqp_reading_free(feed->reading);
-        free(feed->waits);
-        free(feed);
+        if (feed->reading != NULL)
+            tamqp_reading_end(feed->reading);
+        tamqp_feed_unref(feed);
     }
 }

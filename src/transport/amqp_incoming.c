@@ -119,6 +119,7 @@ bool tamqp_keep(struct incoming *m)
     m->kept = kept;
     m->native = coney_amqp_kept_delivery(kept);
     m->body = tamqp_delivery(m)->body;
+    atomic_fetch_add_explicit(&tamqp_feed_of(m->feed)->refs, 1, memory_order_relaxed);
     if (reading != NULL)
         tamqp_reading_keeps(reading, held, m);
     return true;
@@ -126,11 +127,12 @@ bool tamqp_keep(struct incoming *m)
 
 coney_status tamqp_settle(struct incoming *m, coney_settle how)
 {
-    bool has_reading =
-        m->offset != UINT64_MAX; /* a queue's feed may be gone: the app may be freed before what was kept is settled */
-    struct tamqp_reading *reading = has_reading && m->feed != NULL ? tamqp_feed_of(m->feed)->reading : NULL;
-    if (reading == NULL)
-        return coney_kept_settle(&m->kept, how);
-    tamqp_reading_settles(reading, m, how);
-    return coney_kept_settle(&m->kept, CONEY_ACK); /* all that a stream knows */
+    struct tamqp_feed *feed = m->feed != NULL ? tamqp_feed_of(m->feed) : NULL; /* NULL: the reply to a request */
+    bool is_of_stream = feed != NULL && feed->reading != NULL;
+    if (is_of_stream)
+        tamqp_reading_settles(feed->reading, m, how);
+    coney_status status = coney_kept_settle(&m->kept, is_of_stream ? CONEY_ACK : how); /* all that a stream knows */
+    if (feed != NULL)
+        tamqp_feed_unref(feed);
+    return status;
 }

@@ -141,23 +141,24 @@ static bool wait_for_a_reason(struct tamqp_reading *reading)
     return goes_on;
 }
 
-/* The first message that is not settled, once no handler runs. */
-static uint64_t go_back(struct tamqp_reading *reading)
+/* To the first message that is not settled, once no handler runs; false: it is to leave. */
+static bool go_back(struct tamqp_reading *reading, uint64_t *next)
 {
     lock_acquire(&reading->lock);
+    bool goes_on = !reading->is_leaving;
     for (struct list *at = reading->held.next; at != &reading->held; at = at->next) {
         const struct held *held = container_of(at, struct held, place);
         reading->next = held->offset < reading->next ? held->offset : reading->next;
     }
     forget_held(reading);
-    reading->passes_by = false;
-    uint64_t next = reading->next;
+    reading->passes_by = !goes_on;
+    *next = reading->next;
     lock_release(&reading->lock);
-    return next;
+    return goes_on;
 }
 
-/* False: it is to leave. */
-static bool pause_a_while(struct tamqp_reading *reading, int64_t *pause)
+/* Or until it is to leave. */
+static void pause_a_while(struct tamqp_reading *reading, int64_t *pause)
 {
     int64_t until = time_after(time_now(), *pause);
     *pause = *pause * 2 < PAUSE_MOST ? *pause * 2 : PAUSE_MOST;
@@ -165,9 +166,7 @@ static bool pause_a_while(struct tamqp_reading *reading, int64_t *pause)
     lock_acquire(&reading->lock);
     while (!reading->is_leaving && in_time)
         in_time = cond_wait(&reading->changed, &reading->lock, until);
-    bool goes_on = !reading->is_leaving;
     lock_release(&reading->lock);
-    return goes_on;
 }
 
 /* Until it is open; false: it has ended, or is to leave. */
@@ -175,8 +174,8 @@ static bool open_again(struct tamqp_reading *reading)
 {
     struct tamqp_feed *feed = reading->feed;
     int64_t pause = PAUSE_FIRST;
-    do {
-        uint64_t next = go_back(reading);
+    uint64_t next;
+    while (go_back(reading, &next)) {
         coney_call call = {0};
         if (tamqp_open_consumer(feed, next, &call))
             return true;
@@ -184,7 +183,8 @@ static bool open_again(struct tamqp_reading *reading)
             feed->feed.sink->ended(feed->feed.sink, call.status, call.text);
             return false;
         }
-    } while (pause_a_while(reading, &pause));
+        pause_a_while(reading, &pause);
+    }
     return false;
 }
 
@@ -229,12 +229,14 @@ void tamqp_reading_leave(struct tamqp_reading *reading)
     cond_wake_all(&reading->changed);
 }
 
-void tamqp_reading_free(struct tamqp_reading *reading)
+void tamqp_reading_end(struct tamqp_reading *reading)
 {
-    if (reading == NULL)
-        return;
     tamqp_reading_leave(reading);
     pthread_join(reading->thread, NULL);
+}
+
+void tamqp_reading_free(struct tamqp_reading *reading)
+{
     forget_held(reading);
     free(reading);
 }
