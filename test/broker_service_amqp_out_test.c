@@ -270,6 +270,38 @@ static void a_copy_has_all_that_the_message_had(void **state)
     inbox_free(&inbox);
 }
 
+static void a_copy_goes_to_no_queue_that_had_the_message_by_its_CC(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct retries retries = {.rig = &rig, .most = 2};
+    struct inbox inbox = {.decide = copy, .ctx = &retries};
+    up(&rig);
+    coney_amqp_queue too = {.name = rig.other};
+    assert_int_equal(coney_amqp_queue_declare(rig.outside, &too, NULL), CONEY_OK);
+    rig_add(&rig, &inbox, &(coney_subscription){.source = CONEY_QUEUE(rig.queue, .declare = true)});
+    rig_start(&rig);
+    uint8_t room[512];
+    coney_builder builder;
+    coney_field cc = {.key = CONEY_STR("CC")};
+    coney_builder_init_table(&builder, room, sizeof room);
+    coney_value table;
+    coney_builder_begin(&builder, CONEY_VALUE_MAP);
+    coney_builder_put_begin(&builder, cc.key, CONEY_VALUE_LIST);
+    coney_builder_add(&builder, coney_value_string(coney_bytes_str(rig.other)));
+    coney_builder_end(&builder);
+    coney_builder_end(&builder);
+    assert_int_equal(coney_builder_finish(&builder, &table), CONEY_OK);
+    assert_true(coney_value_find(&table, cc.key, &cc.value));
+    const struct outgoing message = {
+        .to = coney_bytes_str(rig.queue), .body = CONEY_STR("m0"), .headers = &cc, .header_count = 1};
+    assert_int_equal(rig_publish_message(&rig, &message), CONEY_OK);
+    inbox_wait(&inbox, 3);
+    rig_wait_for_ready(&rig, rig.other, 1);
+    rig_down(&rig);
+    inbox_free(&inbox);
+}
+
 /* Publishers --------------------------------------------------------------------------------------------------------------- */
 
 static void what_no_queue_takes_is_returned_unless_that_is_no_failure(void **state)
@@ -400,6 +432,7 @@ int main(void)
         cmocka_unit_test(without_declare_the_waiting_queue_must_be_there),
         cmocka_unit_test(copies_that_have_no_way_back_are_refused),
         cmocka_unit_test(a_copy_has_all_that_the_message_had),
+        cmocka_unit_test(a_copy_goes_to_no_queue_that_had_the_message_by_its_CC),
         cmocka_unit_test(what_no_queue_takes_is_returned_unless_that_is_no_failure),
         cmocka_unit_test(a_plain_publisher_has_its_outcome_when_the_message_was_written),
         cmocka_unit_test(a_request_has_its_reply_and_one_that_nobody_answers_ends_in_time),

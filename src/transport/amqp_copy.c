@@ -45,11 +45,15 @@ static coney_amqp_publisher *copier_of(struct tamqp *t, coney_call *call)
 
 /* What a copy has ---------------------------------------------------------------------------------------------------------- */
 
-/* What a broker or coney itself wrote for the delivery at hand. */
+/* What a broker or coney itself wrote for the delivery at hand; and where else the sender wanted the message, which has been there already. */
 static bool is_of_the_delivery(coney_bytes key)
 {
-    static const coney_bytes own[] = {CONEY_STR_INIT(ATTEMPTS_HEADER), CONEY_STR_INIT("x-delivery-count"),
-                                      CONEY_STR_INIT("x-acquired-count"), CONEY_STR_INIT("x-stream-offset"),
+    static const coney_bytes own[] = {CONEY_STR_INIT("CC"),
+                                      CONEY_STR_INIT("BCC"),
+                                      CONEY_STR_INIT(ATTEMPTS_HEADER),
+                                      CONEY_STR_INIT("x-delivery-count"),
+                                      CONEY_STR_INIT("x-acquired-count"),
+                                      CONEY_STR_INIT("x-stream-offset"),
                                       CONEY_STR_INIT("x-delay")};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (bytes_equal(key, own[i]))
