@@ -87,15 +87,15 @@ typedef enum coney_stage {
 
 /* What happens when a subscription ends while the app runs: its queue was deleted, the right to it was taken away. */
 typedef enum coney_on_end {
-    CONEY_ON_END_LOG = 0, /* a warning; health counts it as not active */
-    CONEY_ON_END_STOP = 1,
+    CONEY_ON_END_LOG = 0,  /* a warning; health counts it as not active */
+    CONEY_ON_END_STOP = 1, /* the app stops with a failure, as by CONEY_POLICY_STOP */
 } coney_on_end;
 
 typedef struct coney_app_options {
-    void *state; /* coney_state(); any hook may set another */
-    coney_log_fn on_log;
+    void *state;         /* what coney_state() gives; coney_app_set_state sets another */
+    coney_log_fn on_log; /* of the app and its brokers; any thread. Without it nothing is logged, but by coney_app_main */
     void *log_ctx;
-    coney_log_level log_level;
+    coney_log_level log_level; /* default CONEY_LOG_INFO */
     coney_on_end on_subscription_end;
     /* how long a stop waits for handlers, confirms and continuations; default 30 s, CONEY_OFF = without limit */
     int64_t drain_timeout;
@@ -283,24 +283,24 @@ typedef struct coney_queue_source {
     coney_delay delay;
     int64_t prefetch;                    /* default 256, as of coney_amqp_consumer_options */
     const coney_queue_binding *bindings; /* with `.declare`; ends at the first without an exchange */
-    const char *dead_letter_exchange;
+    const char *dead_letter_exchange;    /* with `.declare`, as all that follows up to max_priority; as of coney_amqp_queue */
     const char *dead_letter_routing_key;
     int64_t delivery_limit; /* quorum; 0 = the broker's default, or max_attempts - 1 where that is set; CONEY_OFF = none */
-    int64_t message_ttl;
+    int64_t message_ttl;    /* nanoseconds, as the next */
     int64_t expires;
-    int64_t max_length;
+    int64_t max_length; /* messages */
     int64_t max_length_bytes;
     int64_t max_priority;
-    const coney_field *arguments; /* any further argument of the queue */
+    const coney_field *arguments; /* any further argument of the queue, with `.declare` */
     size_t argument_count;
     const coney_field *consume_arguments; /* of the consumer: x-stream-offset of a stream queue, where not `start` */
     size_t consume_argument_count;
     int64_t priority;         /* of the consumer; with has_priority */
-    coney_stream_start start; /* stream queues */
+    coney_stream_start start; /* stream queues, as the two below */
     uint32_t reserved_number;
-    uint64_t start_offset;
-    int64_t start_time;
-    bool declare; /* the app declares exchanges, queue and bindings at its start; otherwise the queue must be there */
+    uint64_t start_offset; /* of CONEY_STREAM_OFFSET */
+    int64_t start_time;    /* of CONEY_STREAM_TIMESTAMP: milliseconds since 1970 */
+    bool declare;          /* the app declares exchanges, queue and bindings at its start; otherwise the queue must be there */
     bool transient;
     bool exclusive; /* of this app alone, and gone with it */
     bool auto_delete;
@@ -310,7 +310,8 @@ typedef struct coney_queue_source {
     uint8_t reserved[1];
 } coney_queue_source;
 
-/* A stream over the stream protocol. */
+/* A stream over the stream protocol. Members that say nothing are those of coney_stream_consumer_options and, with
+ * `.declare`, of coney_stream_spec. */
 typedef struct coney_stream_source {
     const char *name;
     /* offsets are stored under this name as messages settle; default: the app's title; "" = nothing is stored */
@@ -591,7 +592,8 @@ typedef struct coney_position {
 CONEY_API coney_status coney_seek(coney_delivery *delivery, const coney_position *position);
 
 /* The same from outside: of the subscription of that name. Blocks until it has moved. CONEY_ENOOFFSET: no longer there, or
- * not yet; it stays where it is. CONEY_ENOTFOUND: no such subscription. CONEY_ECLOSED: it is not open. */
+ * not yet; it stays where it is. CONEY_ENOTFOUND: no such subscription. CONEY_ECLOSED: it is not open.
+ * CONEY_EDEADLK from a handler of it, which has coney_seek. */
 CONEY_API coney_status coney_app_seek(coney_app *app, const char *subscription, const coney_position *position,
                                       coney_call *call);
 
