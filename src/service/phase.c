@@ -70,6 +70,7 @@ void phase_set(coney_app *app, coney_app_phase phase)
     app->phase = phase;
     app->phase_thread = pthread_self();
     cond_wake_all(&app->changed);
+    phase_wake_waits(app);
     lock_release(&app->lock);
 }
 

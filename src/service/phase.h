@@ -34,7 +34,7 @@ bool phase_is_forked(const coney_app *app);
 /* Somebody starts or stops it. Under the lock. */
 bool phase_is_busy(const coney_app *app);
 
-/* Sets it and wakes who waits for a change. */
+/* Sets it and wakes who waits for a change, coney_app_wait included. */
 void phase_set(coney_app *app, coney_app_phase phase);
 
 /* Waits look again at what they wait for. Also from a signal handler. */

@@ -6,7 +6,19 @@
 #include "service/phase.h"
 #include "service/publisher.h"
 
+/* How often handlers that run too long are looked for at most. */
+#define WATCH_PAUSE CONEY_MILLISECOND
+
 /* Up ---------------------------------------------------------------------------------------------------------------------- */
+
+/* Four times in the time that a handler may take, but a short time is no reason to look all the time. */
+static void watch_again(coney_app *app)
+{
+    int64_t pause = app->options.handler_limit / 4;
+    if (pause < WATCH_PAUSE)
+        pause = WATCH_PAUSE;
+    worker_at(app->worker, &app->watch, time_after(worker_now(app->worker), pause));
+}
 
 static void watch_handlers(struct work *work)
 {
@@ -17,7 +29,7 @@ static void watch_handlers(struct work *work)
             dispatch_watch(s, now);
     lock_acquire(&app->lock);
     if (app->phase != CONEY_APP_STOPPED)
-        worker_at(app->worker, work, time_after(now, app->options.handler_limit / 4));
+        watch_again(app);
     lock_release(&app->lock);
 }
 
@@ -153,11 +165,10 @@ static coney_status begin_start(coney_app *app, coney_call *call)
 
 static void set_running(coney_app *app)
 {
-    phase_set(app, CONEY_APP_RUNNING);
     if (!app->is_virtual && app->options.handler_limit > 0)
-        worker_at(app->worker, &app->watch, time_after(worker_now(app->worker), app->options.handler_limit / 4));
+        watch_again(app);
     app_log(app, CONEY_LOG_INFO, "%s %s has started", app->title, app->version);
-    phase_wake_waits(app); /* it may have been asked to stop already */
+    phase_set(app, CONEY_APP_RUNNING);
 }
 
 static void set_failed(coney_app *app, const struct ending *ending)

@@ -359,6 +359,22 @@ static void a_subscription_that_ends_stops_the_app_where_it_says_so(void **state
     end(&scene);
 }
 
+static void a_very_short_handler_limit_keeps_no_core_busy(void **state)
+{
+    (void)state;
+    coney_app *app = coney_app_new("orders", "1.0.0");
+    coney_app_configure(app, &(coney_app_options){.handler_limit = 1});
+    int64_t began = time_now();
+    assert_int_equal(coney_app_start(app, NULL), CONEY_OK);
+    coney_call call = {.deadline = 10 * CONEY_MILLISECOND};
+    assert_int_equal(coney_app_wait(app, &call), CONEY_ETIMEDOUT);
+    assert_int_equal(coney_app_stop(app, NULL), CONEY_OK);
+    int64_t looks = (int64_t)app->watch.turn;
+    assert_true(looks > 0);
+    assert_true(looks <= (time_now() - began) / CONEY_MILLISECOND + 1);
+    coney_app_free(&app);
+}
+
 static void the_state_is_the_options_until_a_hook_sets_another(void **state)
 {
     (void)state;
@@ -387,6 +403,7 @@ int main(void)
         cmocka_unit_test(health_counts_what_is_there),
         cmocka_unit_test(a_subscription_that_ends_is_a_warning_and_counts_as_not_active),
         cmocka_unit_test(a_subscription_that_ends_stops_the_app_where_it_says_so),
+        cmocka_unit_test(a_very_short_handler_limit_keeps_no_core_busy),
         cmocka_unit_test(the_state_is_the_options_until_a_hook_sets_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -150,14 +150,13 @@ uint64_t phase_close_all(coney_app *app, struct ending *ending, const coney_call
     return left;
 }
 
+/* Whoever waits for the phase may free the app as soon as it is set: nothing of it is touched after that. */
 void phase_rest(coney_app *app)
 {
     atomic_store(&app->draining, false);
-    atomic_store(&app->asked_to_stop, false);
-    phase_set(app, CONEY_APP_STOPPED);
     if (app->worker != NULL)
         worker_cancel(app->worker, &app->watch);
-    phase_wake_waits(app);
+    phase_set(app, CONEY_APP_STOPPED);
 }
 
 /* Stop -------------------------------------------------------------------------------------------------------------------- */
@@ -239,6 +238,7 @@ coney_status coney_app_stop(coney_app *app, coney_call *call)
     uint64_t left = 0;
     take_down(app, call, &ending, &left);
     app_log(app, CONEY_LOG_INFO, "%s has stopped", app->title);
+    atomic_store(&app->asked_to_stop, false);
     phase_rest(app);
     return ending_give(call, &ending, left);
 }

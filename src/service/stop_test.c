@@ -483,6 +483,57 @@ static void a_stop_that_was_asked_for_before_the_start_is_not_forgotten(void **s
     coney_app_free(&app);
 }
 
+static coney_status fail_the_start(coney_app *app, void *ctx, coney_call *call)
+{
+    (void)app;
+    (void)call;
+    return *(coney_status *)ctx;
+}
+
+static void a_stop_that_was_asked_for_outlives_a_start_that_fails(void **state)
+{
+    (void)state;
+    coney_status status = CONEY_ELOST;
+    coney_app *app = coney_app_new("orders", "1.0.0");
+    coney_app_on(app, CONEY_BEFORE_START, fail_the_start, &status);
+    coney_app_ask_to_stop(app);
+    assert_int_equal(coney_app_start(app, NULL), CONEY_ELOST);
+    assert_int_equal(coney_app_wait(app, NULL), CONEY_ELOST);
+    status = CONEY_OK;
+    assert_int_equal(coney_app_start(app, NULL), CONEY_OK);
+    coney_call call = {.deadline = FAKE_PATIENCE};
+    assert_int_equal(coney_app_wait(app, &call), CONEY_OK);
+    coney_app_free(&app);
+}
+
+static coney_status tell_that_it_stops(coney_app *app, void *ctx, coney_call *call)
+{
+    (void)app;
+    (void)call;
+    sem_post(ctx);
+    return CONEY_OK;
+}
+
+static void an_app_may_be_freed_while_another_thread_stops_it(void **state)
+{
+    (void)state;
+    enum { TIMES = 200 };
+    for (int i = 0; i < TIMES; i++) {
+        sem_t stops;
+        sem_init(&stops, 0, 0);
+        coney_app *app = coney_app_new("orders", "1.0.0");
+        coney_app_on(app, CONEY_BEFORE_STOP, tell_that_it_stops, &stops);
+        assert_int_equal(coney_app_start(app, NULL), CONEY_OK);
+        struct stopper stopper;
+        send_stopper(&stopper, app);
+        sem_wait(&stops);
+        coney_app_free(&app);
+        pthread_join(stopper.thread, NULL);
+        assert_int_equal(stopper.status, CONEY_OK);
+        sem_destroy(&stops);
+    }
+}
+
 static void a_wait_ends_when_somebody_else_stops_the_app(void **state)
 {
     (void)state;
@@ -609,6 +660,8 @@ int main(void)
         cmocka_unit_test(a_wait_ends_when_a_signal_handler_asks_for_it),
         cmocka_unit_test(every_wait_ends_when_a_handler_asks_for_a_stop),
         cmocka_unit_test(a_stop_that_was_asked_for_before_the_start_is_not_forgotten),
+        cmocka_unit_test(a_stop_that_was_asked_for_outlives_a_start_that_fails),
+        cmocka_unit_test(an_app_may_be_freed_while_another_thread_stops_it),
         cmocka_unit_test(a_wait_ends_when_somebody_else_stops_the_app),
         cmocka_unit_test(a_policy_that_stops_ends_the_wait_with_a_failure_and_leaves_the_message_to_the_broker),
         cmocka_unit_test(an_end_that_comes_with_a_stop_is_no_failure),
