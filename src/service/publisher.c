@@ -219,9 +219,9 @@ coney_status publisher_close(coney_publisher *p, coney_call *call)
     bool is_empty = shut(p, time_after(time_now(), duration), &outlet);
     if (outlet == NULL)
         return CONEY_OK;
+    transaction_abort_all(p);
     if (!is_empty)
         return app_refuse(call, CONEY_ETIMEDOUT, "publisher '%s': a publish or a request has not ended in time", p->name);
-    transaction_abort_all(p);
     coney_status status = p->broker->transport->close_outlet(outlet, call);
     if (call != NULL)
         call->value = counter_get(&p->stats.failed) - failed;

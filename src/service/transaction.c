@@ -21,7 +21,8 @@ struct coney_transaction {
     struct transaction_scope scope;
     coney_publisher *publisher;
     void *_Atomic
-        tx; /* NULL: it was aborted when its publisher was closed, which is not looked at any more: the app may be gone */
+        tx;       /* NULL: it was aborted when its publisher was closed, which is not looked at any more: the app may be gone */
+    bool is_left; /* under the publisher's lock: its owner has ended it while the publisher was being closed, which frees it */
     uint64_t count;
     coney_arena *memory; /* of `added`, or NULL */
     struct added *added; /* the last one first */
@@ -114,11 +115,30 @@ static coney_transaction *begin(struct posting *g, coney_call *call, coney_statu
     return t;
 }
 
-static void take_off(coney_transaction *t)
+static void transaction_free(coney_transaction *t)
+{
+    coney_arena_free(&t->memory);
+    free(t);
+}
+
+/* Takes it off its publisher. Who gets what stands behind it ends that; NULL: a close of the publisher was first. */
+static void *claim(coney_transaction *t)
 {
     lock_acquire(&t->publisher->lock);
     list_remove(&t->open);
+    void *tx = atomic_exchange_explicit(&t->tx, NULL, memory_order_acq_rel);
     lock_release(&t->publisher->lock);
+    return tx;
+}
+
+/* What cannot be ended by its owner is ended, and freed, when the publisher is closed. False: it was already. */
+static bool leave_to_close(coney_transaction *t)
+{
+    lock_acquire(&t->publisher->lock);
+    t->is_left = atomic_load_explicit(&t->tx, memory_order_relaxed) != NULL;
+    bool is_left = t->is_left;
+    lock_release(&t->publisher->lock);
+    return is_left;
 }
 
 static bool is_aborted(const coney_transaction *t)
@@ -133,9 +153,12 @@ static coney_status refuse_aborted(coney_call *call)
 
 static coney_status add(coney_transaction *t, struct posting *g, const struct outgoing *message)
 {
+    void *tx = atomic_load_explicit(&t->tx, memory_order_acquire);
+    if (tx == NULL)
+        return CONEY_ECLOSED;
     if (probe_of(t) != NULL && !remember(t, message))
         return CONEY_ENOMEM;
-    coney_status status = g->transport->tx_publish(t->tx, message);
+    coney_status status = g->transport->tx_publish(tx, message);
     if (status == CONEY_OK) {
         t->count++;
         g->accepted++;
@@ -146,17 +169,19 @@ static coney_status add(coney_transaction *t, struct posting *g, const struct ou
 }
 
 /* Ends what stands behind it. The posting has entered the publisher. */
-static coney_status finish(coney_transaction *t, struct posting *g, bool commit, coney_call *call)
+static coney_status finish(coney_transaction *t, const struct posting *g, bool commit, coney_call *call)
 {
-    take_off(t);
+    void *tx = claim(t);
+    if (tx == NULL)
+        return commit ? refuse_aborted(call) : CONEY_OK;
     if (!commit)
-        return g->transport->tx_abort(t->tx, call);
+        return g->transport->tx_abort(tx, call);
     coney_status status = probed_failure(t);
     if (status == CONEY_OK) {
-        status = g->transport->tx_commit(t->tx, call);
+        status = g->transport->tx_commit(tx, call);
     } else {
         coney_call ignored = {0};
-        g->transport->tx_abort(t->tx, &ignored);
+        g->transport->tx_abort(tx, &ignored);
         app_refuse(call, status, "%s", coney_status_text(status));
     }
     struct publisher_stats *stats = &t->publisher->stats;
@@ -166,7 +191,8 @@ static coney_status finish(coney_transaction *t, struct posting *g, bool commit,
     return status;
 }
 
-static coney_status end_open(coney_transaction *t, bool commit, coney_call *call)
+/* `is_ours`: the caller frees it. */
+static coney_status end_open(coney_transaction *t, bool commit, coney_call *call, bool *is_ours)
 {
     struct posting g;
     coney_out out = coney_out_by_publisher(t->publisher);
@@ -174,40 +200,48 @@ static coney_status end_open(coney_transaction *t, bool commit, coney_call *call
     if (status == CONEY_OK) {
         status = finish(t, &g, commit, call);
         posting_end(&g, CONEY_OK);
-    } else if (status == CONEY_ECLOSED) {
-        take_off(t);
-        status = commit ? status : CONEY_OK;
+        return status;
     }
-    return status;
+    *is_ours = status != CONEY_EFORKED && !leave_to_close(t); /* in a child the lock may be held by a thread of the parent's */
+    return status == CONEY_ECLOSED && !commit ? CONEY_OK : status;
 }
 
 /* Ends and frees it. */
 static coney_status end(coney_transaction *t, bool commit, coney_call *call)
 {
-    coney_status status = !is_aborted(t) ? end_open(t, commit, call) : commit ? refuse_aborted(call) : CONEY_OK;
-    coney_arena_free(&t->memory);
-    free(t);
+    bool is_ours = true;
+    coney_status status = !is_aborted(t) ? end_open(t, commit, call, &is_ours) : commit ? refuse_aborted(call) : CONEY_OK;
+    if (is_ours)
+        transaction_free(t);
     return status;
 }
 
-/* Takes the first one off and ends it for its owner, who may free it at once. NULL: there is none. */
-static void *take_first(coney_publisher *p)
+/* Takes the first one off for its owner, who may free it at once. False: there is none. */
+static bool take_first(coney_publisher *p, void **tx, bool *is_used)
 {
     lock_acquire(&p->lock);
     struct list *first = list_take(&p->transactions);
     coney_transaction *t = first != NULL ? container_of(first, coney_transaction, open) : NULL;
-    void *tx = t != NULL ? atomic_exchange_explicit(&t->tx, NULL, memory_order_acq_rel) : NULL;
+    bool is_left = t != NULL && t->is_left;
+    *tx = t != NULL ? atomic_exchange_explicit(&t->tx, NULL, memory_order_acq_rel) : NULL;
+    *is_used = p->users > 0;
     lock_release(&p->lock);
-    return tx;
+    if (is_left)
+        transaction_free(t);
+    return t != NULL;
 }
 
+/* What somebody may be using at this moment, since the close did not wait any longer, is left to the transport's disconnect. */
 void transaction_abort_all(coney_publisher *p)
 {
-    for (void *tx = take_first(p); tx != NULL; tx = take_first(p)) {
+    void *tx;
+    bool is_used;
+    while (take_first(p, &tx, &is_used)) {
         app_log(p->broker->app, CONEY_LOG_WARNING,
                 "publisher '%s': a transaction was open when the app was stopped: what it held is dropped", p->name);
         coney_call ignored = {0};
-        p->broker->transport->tx_abort(tx, &ignored);
+        if (!is_used)
+            p->broker->transport->tx_abort(tx, &ignored);
     }
 }
 

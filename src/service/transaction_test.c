@@ -170,6 +170,71 @@ static void a_stop_aborts_what_is_open(void **state)
     assert_int_equal(coney_transaction_abort(&aborted, NULL), CONEY_OK);
 }
 
+/* As a call that is inside of the publisher, and as it leaves. */
+static void occupy(coney_publisher *p, uint32_t users)
+{
+    lock_acquire(&p->lock);
+    p->users = users;
+    cond_wake_all(&p->left);
+    lock_release(&p->lock);
+}
+
+static void what_a_close_could_not_wait_for_is_not_touched_by_the_next_start(void **state)
+{
+    struct rig *rig = *state;
+    rig_open(rig);
+    coney_publisher *p = rig->broker->publishers;
+    struct outlet *outlet = p->outlet;
+    coney_transaction *committed = coney_transaction_begin(p, NULL);
+    coney_transaction *aborted = coney_transaction_begin(p, NULL);
+    occupy(p, 1);
+    coney_call call = {.deadline = CONEY_MILLISECOND};
+    assert_int_equal(publisher_close(p, &call), CONEY_ETIMEDOUT);
+    occupy(p, 0);
+    fake_transport.close_outlet(outlet, NULL); /* as the disconnect would */
+    rig_open(rig);
+    assert_int_equal(order_transact(committed, "x", &ada), CONEY_ECLOSED);
+    assert_int_equal(coney_transaction_commit(&committed, NULL), CONEY_ECLOSED);
+    assert_int_equal(coney_transaction_abort(&aborted, NULL), CONEY_OK);
+    rig_close(rig);
+    assert_string_equal(rig->journal.text, "close_outlet(fake)");
+}
+
+static void *close_it(void *publisher)
+{
+    return (void *)(intptr_t)publisher_close(publisher, NULL);
+}
+
+static void await_shut(coney_publisher *p)
+{
+    int64_t deadline = time_after(time_now(), FAKE_PATIENCE);
+    for (bool is_shut = false; !is_shut; sched_yield()) {
+        lock_acquire(&p->lock);
+        is_shut = p->outlet == NULL;
+        lock_release(&p->lock);
+        assert_true(time_now() < deadline);
+    }
+}
+
+static void a_transaction_that_ends_while_its_publisher_is_being_closed_is_aborted(void **state)
+{
+    struct rig *rig = *state;
+    rig_open(rig);
+    coney_publisher *p = rig->broker->publishers;
+    coney_transaction *t = coney_transaction_begin(p, NULL);
+    occupy(p, 1);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, close_it, p), 0);
+    await_shut(p);
+    assert_int_equal(coney_transaction_commit(&t, NULL), CONEY_ECLOSED);
+    assert_null(t);
+    occupy(p, 0);
+    void *status = NULL;
+    pthread_join(thread, &status);
+    assert_int_equal((intptr_t)status, CONEY_OK);
+    assert_string_equal(rig->journal.text, "tx_begin(fake) tx_abort(fake) close_outlet(fake)");
+}
+
 static void a_transport_without_transactions_says_so(void **state)
 {
     struct rig *rig = *state;
@@ -249,6 +314,8 @@ int main(void)
         RIGGED(a_failed_commit_leaves_nothing_open),
         RIGGED(a_transaction_is_not_asynchronous),
         RIGGED(a_stop_aborts_what_is_open),
+        RIGGED(what_a_close_could_not_wait_for_is_not_touched_by_the_next_start),
+        RIGGED(a_transaction_that_ends_while_its_publisher_is_being_closed_is_aborted),
         RIGGED(a_transport_without_transactions_says_so),
         RIGGED(a_probe_sees_what_was_committed),
     };
