@@ -3,6 +3,7 @@
 #include "amqp_rig.h"
 #include "amqp_scene.h"
 #include "scene.h"
+#include "scissors.h"
 
 #include "base/bytes.h"
 
@@ -302,6 +303,35 @@ static void a_copy_goes_to_no_queue_that_had_the_message_by_its_CC(void **state)
     inbox_free(&inbox);
 }
 
+static void copies_find_a_queue_that_the_broker_calls_by_another_name_after_a_cut(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct retries retries = {.rig = &rig, .most = 3};
+    struct inbox inbox = {.decide = copy, .ctx = &retries};
+    struct scissors *scissors = scissors_start(node.amqp_port);
+    rig_up(&rig, amqp_uri((uint16_t)atoi(strrchr(scissors_uri(scissors), ':') + 1)));
+    rig_see(&rig, amqp_uri(node.amqp_port));
+    const coney_queue_binding *bindings = CONEY_BINDINGS({.exchange = rig.other, .type = "fanout"});
+    rig_add(&rig, &inbox, &(coney_subscription){.source = CONEY_QUEUE("", .declare = true, .bindings = bindings)});
+    rig_start(&rig);
+    for (size_t cuts = 1; cuts <= 2; cuts++) {
+        scissors_cut_all(scissors);
+        inbox_wait_for(&inbox, &inbox.active_again, cuts);
+        coney_amqp_publisher_options options = {.exchange = rig.other};
+        coney_amqp_publisher *publisher = coney_amqp_publisher_open(rig.outside, &options, NULL);
+        const coney_amqp_message message = {.body = CONEY_STR("m0")};
+        assert_int_equal(coney_amqp_publish_wait(publisher, &message, NULL), CONEY_OK);
+        coney_amqp_publisher_close(&publisher, NULL);
+        inbox_wait(&inbox, 4 * cuts);
+        assert_int_equal(inbox_of(&inbox, 4 * cuts - 1).attempt, 4);
+    }
+    assert_int_equal(coney_amqp_exchange_delete(rig.outside, rig.other, 0, NULL), CONEY_OK);
+    rig_down(&rig);
+    scissors_stop(&scissors);
+    inbox_free(&inbox);
+}
+
 /* Publishers --------------------------------------------------------------------------------------------------------------- */
 
 static void what_no_queue_takes_is_returned_unless_that_is_no_failure(void **state)
@@ -433,6 +463,7 @@ int main(void)
         cmocka_unit_test(copies_that_have_no_way_back_are_refused),
         cmocka_unit_test(a_copy_has_all_that_the_message_had),
         cmocka_unit_test(a_copy_goes_to_no_queue_that_had_the_message_by_its_CC),
+        cmocka_unit_test(copies_find_a_queue_that_the_broker_calls_by_another_name_after_a_cut),
         cmocka_unit_test(what_no_queue_takes_is_returned_unless_that_is_no_failure),
         cmocka_unit_test(a_plain_publisher_has_its_outcome_when_the_message_was_written),
         cmocka_unit_test(a_request_has_its_reply_and_one_that_nobody_answers_ends_in_time),

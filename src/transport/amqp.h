@@ -63,6 +63,7 @@ struct tamqp_feed {
     const char *queue;                /* as the client knows it */
     struct tamqp_reading *reading;    /* NULL but for a queue that is a stream */
     _Atomic bool was_canceled;        /* by the broker, and it has not come back since */
+    _Atomic bool was_renamed;         /* the queue, which the broker calls by another name since a reconnect */
     uint64_t again; /* the handler's thread's: how often the message at hand was given to it before; streams only */
 
     coney_amqp_consumer

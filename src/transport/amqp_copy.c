@@ -2,6 +2,7 @@
 #include "transport/amqp.h"
 
 #include "base/bytes.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 
@@ -125,16 +126,33 @@ static coney_status route_to_wait(struct tamqp_feed *feed, coney_amqp_message *m
     return CONEY_EUNSUPPORTED;
 }
 
+/* A queue that was renamed is asked for what the broker calls it. */
+static coney_status route_back(struct tamqp_feed *feed, coney_amqp_message *message, char *name)
+{
+    message->routing_key = coney_bytes_str(feed->queue);
+    if (!feed->was_renamed)
+        return CONEY_OK;
+    coney_amqp_queue_info info;
+    const coney_amqp_queue queue = {.name = feed->queue, .passive = true, .info = &info};
+    coney_call call = {0};
+    coney_status status = coney_amqp_queue_declare(tamqp_rabbit(feed->amqp), &queue, &call);
+    if (status != CONEY_OK)
+        return status;
+    text_print(name, TAMQP_NAME_MAX + 1, "%s", info.name);
+    message->routing_key = coney_bytes_str(name);
+    return CONEY_OK;
+}
+
 static coney_status route(struct tamqp_feed *feed, coney_amqp_message *message, const char *to, int64_t delay, char *name,
                           coney_field *fields)
 {
     message->exchange = CONEY_STR("");
-    message->routing_key = coney_bytes_str(to != NULL ? to : feed->queue);
+    message->routing_key = coney_bytes_str(to);
     if (to != NULL)
         return CONEY_OK;
     if (feed->reading != NULL)
         return CONEY_EUNSUPPORTED;
-    return delay > 0 ? route_to_wait(feed, message, delay, name, fields) : CONEY_OK;
+    return delay > 0 ? route_to_wait(feed, message, delay, name, fields) : route_back(feed, message, name);
 }
 
 static coney_status publish_copy(struct tamqp *t, coney_amqp_message *message, struct copying copying)

@@ -127,8 +127,19 @@ static void note_early(struct tamqp *t, const coney_event *event)
             feed->early = (struct tamqp_early){.handle = event->handle, .type = event->type};
 }
 
+static void note_renamed(struct tamqp *t, const char *queue)
+{
+    lock_acquire(&t->lock);
+    for (struct tamqp_feed *feed = t->feeds; feed != NULL; feed = feed->next)
+        if (strcmp(queue, feed->queue) == 0)
+            feed->was_renamed = true;
+    lock_release(&t->lock);
+}
+
 void tamqp_feed_event(struct tamqp *t, const coney_event *event)
 {
+    if (event->type == CONEY_EVENT_QUEUE_RENAMED)
+        note_renamed(t, event->name);
     if (event->handle == NULL)
         return;
     lock_acquire(&t->lock);
