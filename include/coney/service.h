@@ -139,7 +139,8 @@ CONEY_API coney_status coney_app_start(coney_app *app, coney_call *call);
 
 /* Waits until the app was asked to stop (coney_app_ask_to_stop, also before the start), stops by a policy, or is stopped by
  * somebody: the status is what it would exit with: CONEY_OK, or why it fails, in words in call->text. Any number of threads.
- * call->deadline: default none. CONEY_ETIMEDOUT: it still runs. CONEY_EINVAL: it was never started. */
+ * call->deadline: default none. CONEY_ETIMEDOUT: it still runs. CONEY_EINVAL: it was never started. CONEY_EDEADLK from a
+ * callback of a client's loop, and of an app under test that nobody has asked to stop. */
 CONEY_API coney_status coney_app_wait(coney_app *app, coney_call *call);
 
 /* Asks for a stop, from any thread or handler, and also from a signal handler. Nothing else happens here: coney_app_wait
@@ -152,7 +153,7 @@ CONEY_API void coney_app_ask_to_stop(coney_app *app);
  * no other; the first failure is returned. call->deadline is for each step with a broker; call->value: deliveries that were
  * not settled. CONEY_OK also when it does not run. A second call while one runs waits for it, without limit unless
  * call->deadline is set. CONEY_ETIMEDOUT: the drain took too long, what was open is with the broker. CONEY_EDEADLK from a
- * handler, a continuation or a hook. */
+ * handler, a continuation, a hook, a callback of a client's loop or middleware around a publish. */
 CONEY_API coney_status coney_app_stop(coney_app *app, coney_call *call);
 
 /* Stops it if it runs, frees it and clears *app; NULL there is harmless. Waits for a handler that has outlived the stop. From

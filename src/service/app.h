@@ -83,6 +83,12 @@ void app_log(const coney_app *app, coney_log_level level, const char *format, ..
 /* A policy or the end of a subscription says that the app must stop: the first reason counts. Any thread, never blocks. */
 void app_fail(coney_app *app, coney_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* Around what is called of the user's on a client's loop or inside of a publish: a stop from there would wait for its own caller. app_calls returns what
+ * app_called takes; calls may stand inside of one another. */
+const coney_app *app_calls(const coney_app *app);
+void app_called(const coney_app *outer);
+bool app_is_in_call(const coney_app *app);
+
 /* One delivery or continuation more that a drain waits for; one less, which wakes the drain. Any thread, no lock unless a drain waits. A handler that runs
  * is no such: the drain asks dispatch_running, and looks again at least every 10 ms; a lane may call app_drain_look when it has become idle while
  * `draining` is set. */

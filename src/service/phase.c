@@ -50,6 +50,27 @@ bool phase_is_forked(const coney_app *app)
     return app->worker != NULL && app->born != fork_generation();
 }
 
+/* Callbacks --------------------------------------------------------------------------------------------------------------- */
+
+static _Thread_local const coney_app *calling;
+
+const coney_app *app_calls(const coney_app *app)
+{
+    const coney_app *outer = calling;
+    calling = app;
+    return outer;
+}
+
+void app_called(const coney_app *outer)
+{
+    calling = outer;
+}
+
+bool app_is_in_call(const coney_app *app)
+{
+    return calling == app;
+}
+
 /* Phases ------------------------------------------------------------------------------------------------------------------ */
 
 bool phase_is_busy(const coney_app *app)
@@ -165,6 +186,8 @@ coney_status coney_app_wait(coney_app *app, coney_call *call)
         return app_refuse(call, CONEY_EINVAL, app == NULL ? "the app is NULL" : PHASE_ASYNC_TEXT);
     if (phase_is_forked(app))
         return app_refuse(call, CONEY_EFORKED, "the app runs in the parent process");
+    if (app_is_in_call(app))
+        return app_refuse(call, CONEY_EDEADLK, "a wait from a callback would hold up what it waits for");
     lock_acquire(&app->lock);
     bool is_new = app->phase == CONEY_APP_NEW;
     lock_release(&app->lock);

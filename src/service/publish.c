@@ -41,13 +41,15 @@ static void log_failure(const coney_publisher *p, const struct ticket_reading *r
 /* The struct may be longer than this library knows: it is copied only where the tag must be another one. */
 static void tell_caller(const coney_publisher *p, const struct ticket_reading *reading, const coney_outcome *outcome)
 {
-    if (reading->record == NULL) {
-        p->options.on_outcome(p->options.ctx, outcome);
-        return;
+    coney_outcome told;
+    if (reading->record != NULL) {
+        told = *outcome;
+        told.tag = reading->tag;
+        outcome = &told;
     }
-    coney_outcome told = *outcome;
-    told.tag = reading->tag;
-    p->options.on_outcome(p->options.ctx, &told);
+    const coney_app *outer = app_calls(p->broker->app);
+    p->options.on_outcome(p->options.ctx, outcome);
+    app_called(outer);
 }
 
 /* What is no good outcome of a delivery alone: of the caller, of a batch, or a failure. */
@@ -201,6 +203,8 @@ coney_status coney_publish_next_run(coney_publish_next *next, const coney_publis
     const coney_publisher *p = next->posting->publisher;
     const coney_app *app = p->broker->app;
     struct coney_publish_next inner = {next->posting, next->at + 1};
+    if (message == NULL || message->options == NULL)
+        return posting_refuse(next->posting, CONEY_EINVAL, "middleware has handed on a message without its options");
     if (next->at < app->publish_middleware_count)
         return app->publish_middlewares[next->at].around(app->publish_middlewares[next->at].ctx, message, &inner);
     if (next->at == app->publish_middleware_count && p->options.around != NULL)
@@ -213,7 +217,10 @@ static inline __attribute__((always_inline)) coney_status send_through(struct po
     const coney_publisher *p = g->publisher;
     if (__builtin_expect(p->broker->app->publish_middleware_count == 0 && p->options.around == NULL, 1))
         return hand_over(g, &g->message);
-    return coney_publish_next_run(&(struct coney_publish_next){g, 0}, &g->message);
+    const coney_app *outer = app_calls(p->broker->app);
+    coney_status status = coney_publish_next_run(&(struct coney_publish_next){g, 0}, &g->message);
+    app_called(outer);
+    return status;
 }
 
 coney_status publish_send(struct posting *g)

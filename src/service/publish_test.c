@@ -381,6 +381,22 @@ static void middleware_may_answer_by_itself_or_publish_again(void **state)
     assert_int_equal(rig->broker->publishers->stats.published, 2);
 }
 
+static coney_status forget_the_options(void *ctx, const coney_publish *message, coney_publish_next *next)
+{
+    (void)ctx;
+    return coney_publish_next_run(next, &(coney_publish){.to = message->to, .body = message->body});
+}
+
+static void middleware_that_drops_the_options_is_refused(void **state)
+{
+    struct rig *rig = *state;
+    coney_app_use_publish(rig->app, forget_the_options, NULL);
+    rig_open(rig);
+    assert_int_equal(order_publish(coney_out_of_broker(rig->broker), "x", &ada), CONEY_EINVAL);
+    rig_logged(rig, "middleware has handed on a message without its options");
+    assert_int_equal(rig->fake.published_count, 0);
+}
+
 /* Outcomes -------------------------------------------------------------------------------------------------------- */
 
 static void a_delivery_waits_for_what_was_published_through_it(void **state)
@@ -582,6 +598,7 @@ int main(void)
         RIGGED(what_the_transport_answers_is_handed_on),
         RIGGED(middleware_of_the_app_is_outside_the_publishers),
         RIGGED(middleware_may_answer_by_itself_or_publish_again),
+        RIGGED(middleware_that_drops_the_options_is_refused),
         RIGGED(a_delivery_waits_for_what_was_published_through_it),
         RIGGED(any_tag_comes_back_and_deliveries_are_no_tags),
         RIGGED(a_failure_that_nobody_asks_about_is_logged_with_its_destination),

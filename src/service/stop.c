@@ -164,7 +164,7 @@ void phase_rest(coney_app *app)
 /* A stop that waits for the calling thread would never end. */
 static bool waits_for_itself(const coney_app *app)
 {
-    if (worker_is_current(app->worker))
+    if (worker_is_current(app->worker) || app_is_in_call(app))
         return true;
     for (const coney_broker *broker = app->brokers; broker != NULL; broker = broker->next)
         for (const struct subscription *s = broker->subscriptions; s != NULL; s = s->next)
@@ -223,8 +223,9 @@ coney_status coney_app_stop(coney_app *app, coney_call *call)
     if (phase_is_forked(app))
         return app_refuse(call, CONEY_EFORKED, "the app runs in the parent process");
     if (waits_for_itself(app))
-        return app_refuse(call, CONEY_EDEADLK,
-                          "a stop from a handler or a continuation would wait for itself: use coney_app_ask_to_stop");
+        return app_refuse(
+            call, CONEY_EDEADLK,
+            "a stop from a handler, a continuation or a callback would wait for itself: use coney_app_ask_to_stop");
     switch (begin_stop(app, call)) {
     case CONEY_OK:
         break;

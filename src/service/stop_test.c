@@ -354,6 +354,53 @@ static void a_stop_or_free_from_a_handler_is_refused(void **state)
     }
 }
 
+static coney_status wait_status;
+
+/* What an app tells its user, on a client's loop or inside of a publish. */
+static void try_to_stop(coney_app *app)
+{
+    stop_status = coney_app_stop(app, NULL);
+    wait_status = coney_app_wait(app, NULL);
+    coney_app *freed = app;
+    coney_app_free(&freed);
+    assert_ptr_equal(freed, app); /* nothing was freed */
+}
+
+static void stop_from_an_outcome(void *ctx, const coney_outcome *outcome)
+{
+    (void)outcome;
+    try_to_stop(ctx);
+}
+
+static coney_status stop_from_a_publish(void *ctx, const coney_publish *message, coney_publish_next *next)
+{
+    try_to_stop(ctx);
+    return coney_publish_next_run(next, message);
+}
+
+static void a_stop_from_what_a_publish_calls_is_refused(void **state)
+{
+    (void)state;
+    struct fake fake = {0};
+    coney_app *app = coney_app_new("orders", "1.0.0");
+    coney_publisher_options told = {.name = "told", .on_outcome = stop_from_an_outcome, .ctx = app};
+    coney_publisher_options wrapped = {.name = "wrapped", .around = stop_from_a_publish, .around_ctx = app};
+    coney_publisher *publishers[] = {coney_publisher_new(fake_broker(app, &fake), &told),
+                                     coney_publisher_new(app->brokers, &wrapped)};
+    assert_int_equal(coney_app_start(app, NULL), CONEY_OK);
+    for (int i = 0; i < 2; i++) {
+        stop_status = wait_status = CONEY_OK;
+        coney_out out = coney_out_by_publisher(publishers[i]);
+        coney_publish_options options = {.to = "x"};
+        assert_int_equal(coney_publish_raw(out, CONEY_STR("x"), CONEY_STR(""), &options), CONEY_OK);
+        assert_int_equal(stop_status, CONEY_EDEADLK);
+        assert_int_equal(wait_status, CONEY_EDEADLK);
+    }
+    assert_int_equal(fake.published_count, 2);
+    assert_int_equal(coney_app_stop(app, NULL), CONEY_OK);
+    coney_app_free(&app);
+}
+
 static void a_stop_from_a_continuation_is_refused(void **state)
 {
     (void)state;
@@ -654,6 +701,7 @@ int main(void)
         cmocka_unit_test(a_stop_waits_for_kept_deliveries_to_be_settled),
         cmocka_unit_test(a_handler_that_outlives_the_stop_holds_up_the_next_start_and_the_free),
         cmocka_unit_test(a_stop_or_free_from_a_handler_is_refused),
+        cmocka_unit_test(a_stop_from_what_a_publish_calls_is_refused),
         cmocka_unit_test(a_stop_from_a_continuation_is_refused),
         cmocka_unit_test(a_stop_from_a_hook_is_refused),
         cmocka_unit_test(a_second_stop_waits_for_the_first),

@@ -94,8 +94,11 @@ static void on_event(void *ctx, const coney_event *event)
 {
     struct tamqp *t = ctx;
     tamqp_feed_event(t, event);
-    if (t->options.on_event != NULL)
-        t->options.on_event(t->options.event_ctx, event);
+    if (t->options.on_event == NULL)
+        return;
+    const coney_app *outer = app_calls(t->app);
+    t->options.on_event(t->options.event_ctx, event);
+    app_called(outer);
 }
 
 static coney_status open_rabbit(void *self, struct coney_broker *broker, coney_call *call)

@@ -110,8 +110,11 @@ static void on_event(void *ctx, const coney_event *event)
 {
     struct tstream *self = ctx;
     tstream_feed_event(self, event);
-    if (self->options.on_event != NULL)
-        self->options.on_event(self->options.event_ctx, event);
+    if (self->options.on_event == NULL)
+        return;
+    const coney_app *outer = app_calls(self->broker->app);
+    self->options.on_event(self->options.event_ctx, event);
+    app_called(outer);
 }
 
 static coney_status connect(void *ctx, struct coney_broker *broker, coney_call *call)
