@@ -161,6 +161,8 @@ struct bus {
     struct listener **targets; /* scratch of a publish to a topic: room for all listeners */
     size_t target_cap;
     size_t room_waiters;   /* publishers that wait for room */
+    size_t unheard_len;    /* 0: none */
+    char unheard[64];      /* the topic without a queue to which the last message went, until there is a queue more */
     struct entry *delayed; /* copies that are published later, the next one due first */
     struct message *dead;  /* dead letters that are routed when the publish at hand is */
     struct message **dead_end;

@@ -161,15 +161,34 @@ static inline bool same4(const char *a, const char *b)
     return left == right;
 }
 
+static inline bool is_text(const char *text, size_t len, coney_bytes name)
+{
+    const char *other = name.data;
+    if (len != name.len)
+        return false;
+    if (len >= 4 && len <= 8)
+        return same4(text, other) && same4(text + len - 4, other + len - 4);
+    return memcmp(text, other, len) == 0;
+}
+
 static inline bool is_named(const struct queue *queue, coney_bytes name)
 {
-    if (queue == NULL || queue->name.len != name.len)
-        return false;
-    const char *a = queue->text;
-    const char *b = name.data;
-    if (name.len >= 4 && name.len <= 8)
-        return same4(a, b) && same4(a + name.len - 4, b + name.len - 4);
-    return memcmp(a, b, name.len) == 0;
+    return queue != NULL && is_text(queue->text, queue->name.len, name);
+}
+
+/* Nobody is there who would take the messages of a topic that has no queue. */
+static inline bool is_unheard(const struct bus *bus)
+{
+    return list_empty(&bus->patterns) && list_empty(&bus->requests) && bus->options.retain_messages == 0 &&
+           bus->options.retain_bytes == 0;
+}
+
+static void note_unheard(struct bus *bus, coney_bytes to)
+{
+    if (to.len > sizeof bus->unheard)
+        return;
+    memcpy(bus->unheard, to.data, to.len);
+    bus->unheard_len = to.len;
 }
 
 /* Most bodies are short: without a call. */
@@ -188,14 +207,16 @@ static inline void copy_body(uint8_t *to, coney_bytes body)
     memcpy(to + body.len - 16, from + body.len - 16, 16);
 }
 
-/* The way of nearly all messages of a running app: to a topic with one listener, which has room, and with no properties but the content type. False: it is not so,
- * and nothing was done. */
+/* The way of nearly all messages of a running app: to a topic with one listener, which has room, or to one that nobody hears, and with no properties but the
+ * content type. False: it is not so, and nothing was done. */
 static inline bool publish_plain(struct bus *bus, const struct outgoing *out)
 {
     if (out->to.len == 0 || has_more(out))
         return false;
     struct queue *topic = bus->recent[memory_recent(out->to)];
-    if (!is_named(topic, out->to) || topic->only == NULL || topic->only->waiting >= topic->only->most_waiting)
+    if (!is_named(topic, out->to))
+        return is_text(bus->unheard, bus->unheard_len, out->to) && is_unheard(bus) && bus->is_connected;
+    if (topic->only == NULL || topic->only->waiting >= topic->only->most_waiting)
         return false;
     struct message *message = message_take(&bus->pool, out->body.len + out->content_type.len);
     if (message == NULL)
@@ -218,13 +239,6 @@ static inline bool publish_plain(struct bus *bus, const struct outgoing *out)
     return true;
 }
 
-/* Whether a topic that has no queue has nobody else who would take its messages. */
-static bool is_unheard(const struct bus *bus)
-{
-    return list_empty(&bus->patterns) && list_empty(&bus->requests) && bus->options.retain_messages == 0 &&
-           bus->options.retain_bytes == 0;
-}
-
 /* Under the lock. */
 static coney_status publish(struct bus *bus, coney_bytes exchange, const struct outgoing *out, struct verdict *verdict)
 {
@@ -234,8 +248,12 @@ static coney_status publish(struct bus *bus, coney_bytes exchange, const struct 
         return CONEY_ECLOSED;
     if (bus->face == FACE_MEMORY) {
         topic = memory_queue_find(bus, out->to);
-        if (topic == NULL && is_unheard(bus) && !has_more(out))
-            return check_out(bus, out, NULL);
+        if (topic == NULL && is_unheard(bus) && !has_more(out)) {
+            status = check_out(bus, out, NULL);
+            if (status == CONEY_OK)
+                note_unheard(bus, out->to);
+            return status;
+        }
         if (__builtin_expect(full_one(bus, out->to, topic) != NULL, 0))
             status = wait_for_room(bus, out);
         if (status != CONEY_OK)

@@ -166,6 +166,7 @@ struct queue *memory_queue_new(struct bus *bus, coney_bytes name, const struct q
     }
     list_init(&queue->in_bus);
     list_append(&bus->queues, &queue->in_bus);
+    bus->unheard_len = 0;
     return queue;
 }
 
