@@ -69,7 +69,7 @@ static inline char *copy_of(coney_arena *arena, coney_bytes body)
 }
 
 /* NULL: memory is out, or *flaw says what is wrong. The values stand in the copy, and in the arena. */
-static yyjson_doc *parse(coney_arena *arena, coney_bytes body, char *copy, const char **flaw, size_t *flaw_at)
+static inline yyjson_doc *parse(coney_arena *arena, coney_bytes body, char *copy, const char **flaw, size_t *flaw_at)
 {
     yyjson_alc alc = {parser_malloc, parser_realloc, parser_free, arena};
     yyjson_read_err err;

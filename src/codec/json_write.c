@@ -34,13 +34,18 @@ static const char pairs[] = "000102030405060708091011121314151617181920212223242
 /* Writes the digits in front of `end` and returns where they begin. */
 static inline uint8_t *digits_before(uint8_t *end, uint64_t number)
 {
-    for (; number >= 10; number /= 100) {
+    while (number >= 100) {
+        uint64_t rest = number / 100;
         end -= 2;
-        memcpy(end, pairs + number % 100 * 2, 2);
-        if (number < 100)
-            return end;
+        memcpy(end, pairs + (number - rest * 100) * 2, 2);
+        number = rest;
     }
-    *--end = (uint8_t)('0' + number);
+    if (number < 10) {
+        *--end = (uint8_t)('0' + number);
+        return end;
+    }
+    end -= 2;
+    memcpy(end, pairs + number * 2, 2);
     return end;
 }
 

@@ -143,7 +143,7 @@ static bool walk_raw(struct walk *w, const coney_member *member, uint8_t *at)
     return source_raw(w, (coney_bytes *)(void *)at, &null) && (!null || bind_absent(&w->bind, member, "null", at));
 }
 
-static inline bool walk_member(struct walk *w, const coney_member *member, uint8_t *at)
+static inline __attribute__((always_inline)) bool walk_member(struct walk *w, const coney_member *member, uint8_t *at)
 {
     struct item item;
     if (__builtin_expect(member->shape != CONEY_SHAPE_ONE, 0))

@@ -329,7 +329,7 @@ static coney_status not_encoded(struct posting *g, const coney_codec *codec, con
     return posting_refuse(g, CONEY_EINVAL, "%s cannot be written as %s: %s", type->name, codec->name, fault->text);
 }
 
-static coney_status encode(struct posting *g, const coney_type *type, const void *value)
+static inline __attribute__((always_inline)) coney_status encode(struct posting *g, const coney_type *type, const void *value)
 {
     const coney_codec *codec = g->message.options->codec;
     g->message.content_type = g->publisher->content_type;
