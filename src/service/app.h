@@ -42,10 +42,10 @@ struct coney_app {
     struct middlewares middlewares;
     struct publish_middleware *publish_middlewares; /* first is outermost */
     size_t publish_middleware_count;
-    coney_broker *brokers; /* in the order of registration */
-    struct worker *worker; /* from the first start until it is freed; or before, when a test has set a virtual one */
-    bool is_virtual;       /* lanes run inline, nothing waits: the testkit steps the brokers and the worker */
-    uint32_t born;         /* fork_generation */
+    coney_broker *brokers;         /* in the order of registration */
+    struct worker *_Atomic worker; /* from the first start until it is freed; or before, when a test has set a virtual one */
+    bool is_virtual;               /* lanes run inline, nothing waits: the testkit steps the brokers and the worker */
+    _Atomic uint32_t born;         /* fork_generation */
 
     const struct dispatch_probe *dispatch_probe; /* the testkit's, or NULL */
     const struct publish_probe *publish_probe;

@@ -17,6 +17,27 @@ static void append(coney_broker *broker, coney_publisher *p)
     *end = p;
 }
 
+static bool is_given(const char *text)
+{
+    return text != NULL && text[0] != '\0';
+}
+
+static const char *name_of(const coney_publisher *p)
+{
+    const coney_publisher_options *options = &p->options;
+    const char *const names[] = {options->name, options->to, options->exchange};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (is_given(names[i]))
+            return names[i];
+    return p->broker->label;
+}
+
+void publisher_broker_was_labelled(coney_broker *broker)
+{
+    for (coney_publisher *p = broker->publishers; p != NULL; p = p->next)
+        p->name = name_of(p);
+}
+
 coney_publisher *publisher_add(coney_broker *broker, const coney_publisher_options *options, size_t size)
 {
     coney_app *app = broker->app;
@@ -29,7 +50,7 @@ coney_publisher *publisher_add(coney_broker *broker, const coney_publisher_optio
     copy->to = app_copy_text(app, copy->to);
     copy->exchange = app_copy_text(app, copy->exchange);
     p->broker = broker;
-    p->name = broker->label;
+    p->name = name_of(p);
     list_init(&p->transactions);
     if (!is_known)
         mistake(&app->built, "publisher", "'%s' " NEWER_TEXT, copy->name != NULL ? copy->name : "");
@@ -65,23 +86,18 @@ void coney_app_use_publish(coney_app *app, coney_publish_around_fn around, void 
 
 /* Check ----------------------------------------------------------------------------------------------------------- */
 
-static bool is_given(const char *text)
-{
-    return text != NULL && text[0] != '\0';
-}
-
+/* Nothing is written that is the same: it may be checked while it is open, and is read by every publish. */
 static void resolve(coney_publisher *p)
 {
-    const coney_publisher_options *options = &p->options;
-    p->name = is_given(options->name)       ? options->name
-              : is_given(options->to)       ? options->to
-              : is_given(options->exchange) ? options->exchange
-                                            : p->broker->label;
-    p->codec = options->codec != NULL                  ? options->codec
-               : p->broker->codec != NULL              ? p->broker->codec
-               : p->broker->app->options.codec != NULL ? p->broker->app->options.codec
-                                                       : coney_json();
-    p->content_type = coney_bytes_str(p->codec->content_type);
+    const coney_codec *codec = p->options.codec;
+    if (codec == NULL)
+        codec = p->broker->codec != NULL ? p->broker->codec : p->broker->app->options.codec;
+    lock_acquire(&p->lock);
+    if (p->codec != codec) {
+        p->codec = codec;
+        p->content_type = coney_bytes_str(codec->content_type);
+    }
+    lock_release(&p->lock);
 }
 
 static void check_text(struct mistakes *mistakes, const char *field, const char *text)

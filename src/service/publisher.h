@@ -27,7 +27,7 @@ struct coney_publisher {
     struct coney_publisher *next; /* of its broker */
     coney_broker *broker;
     coney_publisher_options options; /* copies, as given */
-    const char *name;                /* as given; else `to`, the exchange, or the broker's label from publisher_check on */
+    const char *name;                /* as given; else `to`, the exchange, or the broker's label */
     const coney_codec *codec;        /* resolved by publisher_check and publisher_open */
     coney_bytes content_type;        /* the codec's */
     struct publisher_stats stats;
@@ -45,6 +45,9 @@ struct coney_publisher {
 
 /* The broker's own, made by broker_new, and all others; appended to broker->publishers. NULL: memory is out. */
 coney_publisher *publisher_add(coney_broker *broker, const coney_publisher_options *options, size_t size);
+
+/* Those that are named by their broker are named anew. */
+void publisher_broker_was_labelled(coney_broker *broker);
 
 /* What is wrong with it, its transport's opinion included. Also resolves it. */
 void publisher_check(coney_publisher *p, struct mistakes *mistakes);

@@ -57,10 +57,12 @@ void coney_broker_label(coney_broker *broker, const char *label)
 {
     if (broker == NULL || !app_may_change(broker->app, "coney_broker_label"))
         return;
-    if (label == NULL || *label == '\0')
+    if (label == NULL || *label == '\0') {
         mistake(&broker->app->built, "label", "a label of coney_broker_label is empty");
-    else
-        broker->label = app_copy_text(broker->app, label);
+        return;
+    }
+    broker->label = app_copy_text(broker->app, label);
+    publisher_broker_was_labelled(broker);
 }
 
 void coney_broker_codec(coney_broker *broker, const coney_codec *codec)

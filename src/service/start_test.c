@@ -359,6 +359,64 @@ static void a_subscription_that_ends_stops_the_app_where_it_says_so(void **state
     end(&scene);
 }
 
+struct onlooker {
+    coney_app *app;
+    pthread_t thread;
+    _Atomic bool is_over;
+    uint64_t seen;
+    uint64_t published;
+};
+
+static void see_metric(void *ctx, const coney_metric *metric)
+{
+    struct onlooker *onlooker = ctx;
+    onlooker->seen += strlen(metric->name) + (metric->label_count > 0 ? strlen(metric->labels[1]) : 0);
+}
+
+/* All that any thread may ask of an app at any time. */
+static void *look_on(void *arg)
+{
+    struct onlooker *onlooker = arg;
+    coney_position position = {0};
+    coney_publish_options options = {.to = "x"};
+    while (!atomic_load(&onlooker->is_over)) {
+        coney_app_health health;
+        coney_call call = {.deadline = CONEY_MILLISECOND};
+        coney_app_get_health(onlooker->app, &health);
+        coney_app_metrics(onlooker->app, see_metric, onlooker);
+        (void)coney_app_check(onlooker->app, NULL);
+        (void)coney_app_wait(onlooker->app, &call);
+        (void)coney_app_seek(onlooker->app, "orders", &position, &call);
+        coney_out out = coney_out_of_broker(onlooker->app->brokers);
+        onlooker->published += coney_publish_raw(out, CONEY_STR("x"), CONEY_STR(""), &options) == CONEY_OK;
+    }
+    return NULL;
+}
+
+static void anybody_may_look_on_while_an_app_starts_and_stops(void **state)
+{
+    (void)state;
+    struct fake fake = {.publish_with = CONEY_EAGAIN};
+    coney_app *app = coney_app_new("orders", "1.0.0");
+    coney_broker *broker = fake_broker(app, &fake);
+    coney_publisher_new(broker, &(coney_publisher_options){.to = "receipts"});
+    coney_subscribe(broker, &(coney_subscription){.source = CONEY_QUEUE("orders"), .handler = ack_handler, .lanes = 2});
+    struct onlooker onlooker = {.app = app};
+    assert_int_equal(pthread_create(&onlooker.thread, NULL, look_on, &onlooker), 0);
+    for (int i = 0; i < 20; i++) {
+        struct fake_message m = {.body = CONEY_STR("x")};
+        assert_int_equal(coney_app_start(app, NULL), CONEY_OK);
+        fake_deliver(&fake, "orders", &m);
+        assert_int_equal(coney_app_stop(app, NULL), CONEY_OK);
+        assert_true(m.settles <= 1);
+    }
+    atomic_store(&onlooker.is_over, true);
+    pthread_join(onlooker.thread, NULL);
+    assert_true(onlooker.seen > 0);
+    assert_int_equal(onlooker.published, 0);
+    coney_app_free(&app);
+}
+
 static void a_very_short_handler_limit_keeps_no_core_busy(void **state)
 {
     (void)state;
@@ -403,6 +461,7 @@ int main(void)
         cmocka_unit_test(health_counts_what_is_there),
         cmocka_unit_test(a_subscription_that_ends_is_a_warning_and_counts_as_not_active),
         cmocka_unit_test(a_subscription_that_ends_stops_the_app_where_it_says_so),
+        cmocka_unit_test(anybody_may_look_on_while_an_app_starts_and_stops),
         cmocka_unit_test(a_very_short_handler_limit_keeps_no_core_busy),
         cmocka_unit_test(the_state_is_the_options_until_a_hook_sets_another),
     };

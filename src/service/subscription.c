@@ -117,6 +117,22 @@ static const char *name_of(const coney_subscription *options)
     return options->handler.name != NULL ? options->handler.name : "";
 }
 
+static void fill_in(coney_subscription *options)
+{
+    if (options->on_undecodable == CONEY_POLICY_DEFAULT)
+        options->on_undecodable = CONEY_POLICY_REJECT;
+    if (options->on_failure == CONEY_POLICY_DEFAULT)
+        options->on_failure = coney_policy_retry(CONEY_SECOND);
+    if (options->on_publish_failure == CONEY_POLICY_DEFAULT)
+        options->on_publish_failure = coney_policy_retry(CONEY_SECOND);
+    if (options->lanes == 0)
+        options->lanes = 1;
+    if (options->lane_queue == 0)
+        options->lane_queue = 64;
+    if (options->batch_wait == 0 && options->handler.many != NULL)
+        options->batch_wait = 10 * CONEY_MILLISECOND;
+}
+
 coney_status subscription_add(coney_broker *broker, const coney_subscription *subscription, const struct middlewares *routed,
                               const coney_codec *codec)
 {
@@ -126,6 +142,7 @@ coney_status subscription_add(coney_broker *broker, const coney_subscription *su
     if (s == NULL)
         return CONEY_ENOMEM;
     bool known = subscription_copy(to, &s->options, subscription, sizeof *subscription);
+    fill_in(&s->options);
     s->app = app;
     s->broker = broker;
     s->routed_codec = codec;
@@ -160,22 +177,6 @@ coney_status coney_subscribe_sized(coney_broker *broker, const coney_subscriptio
 
 /* The start --------------------------------------------------------------------------------------------------------------- */
 
-static void fill_in(coney_subscription *options)
-{
-    if (options->on_undecodable == CONEY_POLICY_DEFAULT)
-        options->on_undecodable = CONEY_POLICY_REJECT;
-    if (options->on_failure == CONEY_POLICY_DEFAULT)
-        options->on_failure = coney_policy_retry(CONEY_SECOND);
-    if (options->on_publish_failure == CONEY_POLICY_DEFAULT)
-        options->on_publish_failure = coney_policy_retry(CONEY_SECOND);
-    if (options->lanes == 0)
-        options->lanes = 1;
-    if (options->lane_queue == 0)
-        options->lane_queue = 64;
-    if (options->batch_wait == 0 && options->handler.many != NULL)
-        options->batch_wait = 10 * CONEY_MILLISECOND;
-}
-
 static struct middleware *append(struct middleware *at, const struct middlewares *list)
 {
     if (list->count > 0)
@@ -194,7 +195,6 @@ const coney_codec *subscription_codec(const struct subscription *s)
 
 coney_status subscription_resolve(struct subscription *s)
 {
-    fill_in(&s->options);
     s->type = s->options.handler.type != NULL ? s->options.handler.type() : NULL;
     s->codec = s->type != NULL ? subscription_codec(s) : NULL;
     struct middlewares own = {.items = &(struct middleware){s->options.around, s->options.around_ctx},
