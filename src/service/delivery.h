@@ -55,7 +55,7 @@ struct coney_delivery {
             bool has_info;
             bool used_arena;
             bool is_taken;           /* coney_delivery_keep was called */
-            _Atomic bool is_special; /* its handler has kept it, published, sought, or left a continuation */
+            _Atomic bool is_special; /* its handler has kept it, published, sought, or left a continuation; or it is watched */
             bool must_stop;          /* a policy has stopped the app */
         };
     };

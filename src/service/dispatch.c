@@ -186,6 +186,9 @@ coney_settle dispatch_call_watched(struct dispatch *x, struct runner *r, coney_d
 
 void dispatch_received(struct dispatch *x, coney_delivery *d)
 {
+    if (!x->is_watched)
+        return;
+    atomic_store_explicit(&d->is_special, true, memory_order_relaxed); /* its settlement is told, too */
     if (x->probe != NULL && x->probe->received != NULL)
         x->probe->received(x->probe->ctx, x->subscription, d->m->body, delivery_info(d));
 }

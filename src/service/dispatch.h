@@ -173,8 +173,9 @@ static inline coney_settle dispatch_call(struct dispatch *x, struct runner *r, c
 {
     if (__builtin_expect(x->is_watched, 0))
         return dispatch_call_watched(x, r, d, value);
+    const struct subscription *s = d->subscription;
     counter_add(&r->stats.calls, 1);
-    return d->subscription->options.handler.one(d, value);
+    return s->options.handler.one(d, value);
 }
 
 /* For what calls the handler of a batch: for each message, before and after. */
@@ -189,7 +190,7 @@ coney_settle middleware_run(struct dispatch *x, struct runner *r, coney_delivery
 coney_settle settle_with_care(struct runner *r, coney_delivery *d, coney_settle how);
 static inline coney_settle settle_returned(struct runner *r, coney_delivery *d, coney_settle how)
 {
-    if (__builtin_expect(how != CONEY_ACK || d->is_special || d->scope != NULL || d->dispatch->is_watched, 0))
+    if (__builtin_expect(how != CONEY_ACK || d->is_special, 0))
         return settle_with_care(r, d, how);
     atomic_store_explicit(&d->in_handler, false, memory_order_relaxed);
     counter_add(&r->stats.acked, 1);

@@ -284,6 +284,7 @@ coney_status transaction_add_in_delivery(struct posting *g, const struct outgoin
                                                                call.text[0] != '\0' ? call.text : coney_status_text(status));
     t->scope.next = g->delivery->scope;
     g->delivery->scope = &t->scope;
+    atomic_store_explicit(&g->delivery->is_special, true, memory_order_relaxed);
     return add(t, g, message);
 }
 
