@@ -98,15 +98,12 @@ static int serve(char **argv)
     coney_app *app = coney_app_new("till", "1.0.0");
     bool is_short = strcmp(role, "keep-for-ever") == 0;
     coney_app_configure(app, &(coney_app_options){.drain_timeout = is_short ? 300 * CONEY_MILLISECOND : 0});
-    coney_subscription subscription = {.source = CONEY_QUEUE(source, .prefetch = HUNDRED), .handler = take_slowly_handler};
-    coney_broker *broker;
-    if (strcmp(role, "stream") == 0) {
-        broker = coney_app_stream(app, argv[4], NULL);
-        subscription.source = CONEY_STREAM(source, .start_if_new = CONEY_STREAM_FIRST, .store_every = 100);
-        subscription.handler = count_handler;
-    } else {
-        broker = coney_app_amqp(app, argv[3], NULL);
-    }
+    bool is_stream = strcmp(role, "stream") == 0;
+    const coney_source stream = CONEY_STREAM(source, .start_if_new = CONEY_STREAM_FIRST, .store_every = 100);
+    const coney_source queue = CONEY_QUEUE(source, .prefetch = HUNDRED);
+    coney_subscription subscription = {.source = is_stream ? stream : queue,
+                                       .handler = is_stream ? count_handler : take_slowly_handler};
+    coney_broker *broker = is_stream ? coney_app_stream(app, argv[4], NULL) : coney_app_amqp(app, argv[3], NULL);
     if (strcmp(role, "lanes") == 0) {
         subscription.lanes = 10;
     } else if (strcmp(role, "hang") == 0) {

@@ -185,5 +185,6 @@ void node_do(const struct node *node, const char *format, ...)
 
 void node_write_down(const struct node *node)
 {
-    node_do(node, "-q eval 'mnesia:sync_log().'"); /* one without Mnesia writes at once, and says so */
+    /* one without Mnesia writes at once, and says so; the others are the names of quorum queues */
+    node_do(node, "-q eval 'mnesia:sync_log(), [dets:sync(Table) || Table <- dets:all()].'");
 }

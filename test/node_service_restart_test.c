@@ -218,7 +218,7 @@ static void what_waits_for_its_retry_in_a_queue_is_there_after_the_node_was_kill
     desk_delete(&desk, waiting);
 }
 
-static void a_stop_while_the_node_is_away_ends_in_time_and_loses_nothing(void **state)
+static void N07_a_stop_while_the_node_is_away_ends_in_time_loses_nothing_and_reconnects_nothing(void **state)
 {
     (void)state;
     open_shop(CONEY_QUEUE_QUORUM);
@@ -339,7 +339,7 @@ int main(void)
         TEST(a_node_shut_down_while_handlers_run_gives_again_only_what_was_in_hand),
         TEST(an_ack_waits_for_a_confirm_that_the_dead_node_never_gave),
         TEST(what_waits_for_its_retry_in_a_queue_is_there_after_the_node_was_killed),
-        TEST(a_stop_while_the_node_is_away_ends_in_time_and_loses_nothing),
+        TEST(N07_a_stop_while_the_node_is_away_ends_in_time_loses_nothing_and_reconnects_nothing),
         TEST(a_stream_goes_on_after_its_node_was_killed_in_order_and_each_message_once),
         TEST(a_body_of_100_MB_comes_whole),
         TEST(a_body_of_100_MB_that_is_no_order_is_rejected_like_a_small_one),
