@@ -187,7 +187,8 @@ static void the_apps_own_log_has_its_lines_when_they_are_to_be_kept(void **state
         coney_test_expect_logged(t, CONEY_LOG_WARNING, "has failed");
         coney_test_expect_logged(t, CONEY_LOG_INFO, "has started");
     });
-    stop(t);
+    assert_fails("no line of level error has 'has failed'", coney_test_expect_logged(t, CONEY_LOG_ERROR, "has failed"));
+    coney_test_stop(&t);
 }
 
 int main(void)

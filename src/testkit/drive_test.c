@@ -100,6 +100,57 @@ static void a_message_that_causes_itself_has_no_end(void **state)
     stop(t);
 }
 
+static coney_test *driven;
+static size_t depth, deepest;
+
+static coney_settle send_more(coney_delivery *d, const order *o)
+{
+    (void)d;
+    depth++;
+    deepest = depth > deepest ? depth : deepest;
+    if (o->id < 3)
+        assert_sent(driven, o->id + 1);
+    depth--;
+    return CONEY_ACK;
+}
+CONEY_HANDLER(send_more, order);
+
+static void what_a_handler_sends_from_outside_is_handled_after_it(void **state)
+{
+    (void)state;
+    coney_app *app;
+    coney_broker *rabbit = rabbit_of(&app);
+    coney_subscribe(rabbit,
+                    &(coney_subscription){.source = CONEY_QUEUE("orders"), .name = "one", .handler = send_more_handler});
+    coney_subscribe(rabbit,
+                    &(coney_subscription){.source = CONEY_QUEUE("orders"), .name = "two", .handler = send_more_handler});
+    coney_test *t = driven = start(app);
+    depth = deepest = 0;
+    assert_sent(t, 1);
+    assert_int_equal(deepest, 1);
+    assert_holds({
+        coney_test_expect_called(t, "one", 2);
+        coney_test_expect_called(t, "two", 1);
+    });
+    stop(t);
+}
+
+static void then_advance(void *ctx, coney_settle how)
+{
+    (void)how;
+    coney_test_advance(ctx, CONEY_SECOND);
+}
+
+static void time_does_not_move_inside_a_hook(void **state)
+{
+    (void)state;
+    coney_test *t = start(app_with((coney_subscription){0}));
+    SCRIPT(CONEY_ACK);
+    coney_test_on_call(t, "orders", then_advance, t);
+    assert_fails("time stands still there", assert_sent(t, 1));
+    coney_test_stop(&t);
+}
+
 static int64_t told_time;
 
 static coney_settle tell_time(coney_delivery *d, const order *o)
@@ -228,6 +279,8 @@ int main(void)
         cmocka_unit_test(a_waiting_queue_gives_messages_back),
         cmocka_unit_test(a_message_is_dead_lettered_after_its_attempts),
         cmocka_unit_test(a_message_that_causes_itself_has_no_end),
+        cmocka_unit_test(what_a_handler_sends_from_outside_is_handled_after_it),
+        cmocka_unit_test(time_does_not_move_inside_a_hook),
         cmocka_unit_test(time_begins_where_the_test_says_and_stands_still),
         cmocka_unit_test(a_stream_is_read_in_order_and_again_from_where_a_seek_says),
         cmocka_unit_test(two_brokers_are_told_apart_by_their_labels),
