@@ -2,6 +2,7 @@
 #include "service/batch.h"
 
 #include "base/text.h"
+#include "base/time.h"
 #include "service/lane.h"
 
 #include <stdlib.h>
@@ -260,7 +261,7 @@ static bool add(struct gather *g, coney_delivery *d, coney_batch **full)
     g->open = batch;
     if (is_first && s->options.batch_wait != CONEY_OFF) {
         int64_t wait = s->options.batch_wait > 0 ? s->options.batch_wait : 10 * CONEY_MILLISECOND;
-        g->due = worker_now(g->dispatch->app->worker) + wait;
+        g->due = time_after(worker_now(g->dispatch->app->worker), wait);
         if (!g->is_set)
             set_timer(g, g->due);
     }
@@ -276,7 +277,6 @@ coney_settle batch_deliver(struct sink *sink, struct incoming *m)
         return dispatch_turn_away(x, m);
     if (!x->app->is_virtual)
         lanes_wait(x); /* batches that were closed by time are put without a wait */
-    counter_add(&x->direct.stats.received, 1);
     coney_delivery *d = dispatch_take(x);
     if (d == NULL)
         return coney_retry_after(CONEY_SECOND);
@@ -290,6 +290,7 @@ coney_settle batch_deliver(struct sink *sink, struct incoming *m)
     bool is_closed = g->is_closed;
     bool added = add(g, d, &full);
     lock_release(&g->lock);
+    counter_add(&x->direct.stats.received, added);
     if (full != NULL)
         hand_over(x, full, true);
     if (added)

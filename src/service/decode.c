@@ -113,7 +113,6 @@ static inline coney_settle decode(struct dispatch *x, coney_delivery *d, void *o
         if (given.len > 0 && !is_same_text(given, x->content_type) && !is_taken(d, given))
             return SETTLE_UNDECODABLE;
     }
-    d->used_arena = true;
     coney_status status = CONEY_OK;
     if (__builtin_expect(s->type->kind == CONEY_KIND_MESSAGE, 1)) {
         memset(out, 0, s->type->size);
@@ -131,6 +130,7 @@ static inline coney_settle decode(struct dispatch *x, coney_delivery *d, void *o
 
 coney_settle dispatch_decode(struct dispatch *x, coney_delivery *d, void *out)
 {
+    d->used_arena = true;
     if (out == NULL)
         out = arena_take(d->arena, d->subscription->type->size);
     return out != NULL ? decode(x, d, out) : fault_of(d, CONEY_ENOMEM);

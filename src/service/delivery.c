@@ -164,7 +164,14 @@ static coney_settle fault(coney_delivery *delivery, const char *text, coney_sett
         delivery->fault.path[0] = '\0';
         text_print(delivery->fault.text, sizeof delivery->fault.text, "%s", text);
     }
-    return atomic_load_explicit(&delivery->user_kept, memory_order_relaxed) ? settle_fault(delivery, how) : how;
+    if (!atomic_load_explicit(&delivery->user_kept, memory_order_relaxed))
+        return how;
+    struct dispatch *x = delivery->dispatch;
+    if (!dispatch_enter(x))
+        return CONEY_REQUEUE; /* the broker has it already, and the app may be gone */
+    how = settle_fault(delivery, how);
+    dispatch_leave(x);
+    return how;
 }
 
 coney_settle coney_undecodable(coney_delivery *delivery, const char *text)

@@ -64,9 +64,12 @@ void dispatch_detach(coney_delivery *d)
     lock_release(&x->lock);
 }
 
-/* The last delivery of a subscription that has been closed takes it along. The lock is held, and released. */
+/* The last delivery of a subscription that has been closed takes it along. The lock is held, and released; while a delivery is counted the app is there. */
 static void free_orphan(struct dispatch *x, coney_delivery *d)
 {
+    list_remove(&d->place);
+    if (d->was_counted)
+        app_closed(x->app);
     bool is_last = x->is_abandoned && list_empty(&x->out);
     lock_release(&x->lock);
     delivery_free(d);
@@ -78,13 +81,13 @@ void dispatch_back(coney_delivery *d)
 {
     struct dispatch *x = d->dispatch;
     lock_acquire(&x->lock);
-    list_remove(&d->place);
-    bool was_counted = d->was_counted;
-    d->was_counted = false;
     if (x->is_orphan) {
         free_orphan(x, d);
         return;
     }
+    list_remove(&d->place);
+    bool was_counted = d->was_counted;
+    d->was_counted = false;
     coney_app *app = x->app;
     d->next = x->pool;
     x->pool = d;
@@ -99,7 +102,6 @@ coney_status dispatch_orphan(coney_delivery *d)
     delivery_end_transactions(d, false);
     coney_status status = x->transport->settle(&d->in, CONEY_REQUEUE);
     lock_acquire(&x->lock);
-    list_remove(&d->place);
     free_orphan(x, d);
     return status == CONEY_OK ? CONEY_ECLOSED : status;
 }
@@ -227,11 +229,11 @@ static coney_settle deliver_directly(struct sink *sink, struct incoming *m)
     runner_begin(r);
     if (!dispatch_is_open(x))
         return decline(x, r, dispatch_turn_away(x, m));
-    counter_add(&r->stats.received, 1);
     coney_delivery *d = r->at_hand;
     r->at_hand = NULL; /* a handler of a virtual app may cause deliveries to itself */
     if (__builtin_expect(d == NULL, 0) && (d = dispatch_take(x)) == NULL)
         return decline(x, r, coney_retry_after(CONEY_SECOND));
+    counter_add(&r->stats.received, 1);
     delivery_begin(d, m);
     coney_settle how = settle_returned(r, d, handle(x, r, d));
     if (how != CONEY_KEPT) {
@@ -353,6 +355,7 @@ static void drop_aside(struct dispatch *x)
 {
     for (struct list *item = list_take(&x->aside); item != NULL; item = list_take(&x->aside)) {
         coney_delivery *d = container_of(item, coney_delivery, place);
+        delivery_end_transactions(d, false);
         x->transport->settle(&d->in, CONEY_REQUEUE); /* it is the broker's: only the memory is given back */
         delivery_free(d);
     }

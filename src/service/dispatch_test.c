@@ -1,4 +1,5 @@
 /* dispatch_test.c: a message and its handler: settlements, decoding, sets, policies, what a handler can ask; the gate and the watch. */
+#include "codec/arena.h"
 #include "service/dispatch_fixture.h"
 
 static struct stage t;
@@ -173,6 +174,18 @@ static void find_undecodable(struct stage *stage, coney_delivery *d)
     stage->how = coney_undecodable(d, "unit is 'stone'");
 }
 
+static void messages_of_another_content_type_take_no_memory_that_stays(void **state)
+{
+    (void)state;
+    stage_start(&t, &(coney_subscription){.handler = typed_handler});
+    struct fake_message m = {.body = CONEY_STR("7"), .content_type = "text/plain"};
+    stage_deliver(&t, &m);
+    const coney_arena *arena = t.s->dispatch->direct.at_hand->arena;
+    const uint8_t *at = arena->at;
+    stage_deliver(&t, &m);
+    assert_ptr_equal(arena->at, at);
+}
+
 static void a_handler_can_find_a_message_undecodable(void **state)
 {
     (void)state;
@@ -339,6 +352,32 @@ static void a_handler_over_its_limit_is_named_once_a_run(void **state)
     assert_int_equal(counter_get(&stats.stalls), 2);
 }
 
+static void see_metric(void *ctx, const coney_metric *metric)
+{
+    (void)metric;
+    ++*(size_t *)ctx;
+}
+
+static void look_around(void *ctx, coney_log_level level, const char *text)
+{
+    size_t seen = 0;
+    coney_app_metrics(t.app, see_metric, &seen);
+    if (strstr(text, "has been running") != NULL && seen > 0)
+        stage_log(ctx, level, "seen");
+}
+
+static void who_is_told_of_a_long_run_may_ask_the_app(void **state)
+{
+    (void)state;
+    stage_begin(&t, &(coney_subscription){.handler = raw_handler}, &(coney_app_options){.handler_limit = 4 * CONEY_SECOND},
+                true);
+    t.app->log.fn = look_around;
+    struct fake_message m = {.body = CONEY_STR("a")};
+    t.script = watch_from_inside;
+    stage_deliver(&t, &m);
+    assert_string_equal(t.log.text, "seen\n");
+}
+
 static void durations_are_measured_when_the_app_is_timed(void **state)
 {
     (void)state;
@@ -425,6 +464,7 @@ int main(void)
         TEST(a_typed_handler_gets_the_value),
         TEST(what_cannot_be_decoded_is_rejected_and_named),
         TEST(another_content_type_is_undecodable_unless_any_is_taken),
+        TEST(messages_of_another_content_type_take_no_memory_that_stays),
         TEST(a_handler_can_find_a_message_undecodable),
         TEST(a_header_chooses_the_variant_of_a_set),
         TEST(a_function_chooses_the_variant_of_a_set),
@@ -432,6 +472,7 @@ int main(void)
         TEST(a_delivery_answers_its_handler_and_the_next_knows_nothing_of_it),
         TEST(while_it_drains_no_handler_starts_and_the_broker_has_the_message_back),
         TEST(a_handler_over_its_limit_is_named_once_a_run),
+        TEST(who_is_told_of_a_long_run_may_ask_the_app),
         TEST(durations_are_measured_when_the_app_is_timed),
         TEST(a_probe_sees_what_comes_what_the_handler_says_and_what_it_comes_to),
         TEST(a_handler_of_a_virtual_app_may_cause_deliveries_to_itself),

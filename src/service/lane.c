@@ -155,7 +155,6 @@ coney_settle lanes_deliver(struct sink *sink, struct incoming *m)
     struct dispatch *x = s->dispatch;
     if (!dispatch_is_open(x))
         return dispatch_turn_away(x, m);
-    counter_add(&x->direct.stats.received, 1);
     coney_delivery *d = dispatch_take(x);
     if (d == NULL)
         return coney_retry_after(CONEY_SECOND);
@@ -165,6 +164,7 @@ coney_settle lanes_deliver(struct sink *sink, struct incoming *m)
         dispatch_give(x, d);
         return coney_retry_after(CONEY_SECOND);
     }
+    counter_add(&x->direct.stats.received, 1);
     if (!lanes_put(x, queue, &d->place, true))
         dispatch_set_aside(x, d);
     return CONEY_KEPT;
@@ -224,26 +224,27 @@ coney_status lanes_open(struct dispatch *x, void (*run)(struct dispatch *x, stru
     return CONEY_OK;
 }
 
-static void clear_queue(struct queue *q, struct list *into, bool close)
+/* What a lane was handed and has not begun. Under the lock, together with what waits: no lane falls idle while something does. */
+static void take_handed(struct lane_thread *lane, struct list *into)
+{
+    if (lane->handed == NULL)
+        return;
+    list_append(into, lane->handed);
+    lane->handed = NULL;
+    list_append(&lane->queue->idle, &lane->idle);
+}
+
+static void clear_queue(struct lane_set *lanes, struct queue *q, struct list *into, bool close)
 {
     lock_acquire(&q->lock);
     q->is_closed |= close;
+    for (size_t i = 0; i < lanes->count; i++)
+        if (lanes->threads[i].queue == q)
+            take_handed(&lanes->threads[i], into);
     list_move_all(into, &q->waiting);
     counter_set(&q->count, 0);
     cond_wake_all(&q->room);
     lock_release(&q->lock);
-}
-
-/* What a lane was handed and has not begun. */
-static void take_handed(struct lane_thread *lane, struct list *into)
-{
-    lock_acquire(&lane->queue->lock);
-    if (lane->handed != NULL) {
-        list_append(into, lane->handed);
-        lane->handed = NULL;
-        list_append(&lane->queue->idle, &lane->idle);
-    }
-    lock_release(&lane->queue->lock);
 }
 
 void lanes_clear(struct dispatch *x, struct list *into, bool close)
@@ -252,9 +253,7 @@ void lanes_clear(struct dispatch *x, struct list *into, bool close)
     if (lanes == NULL)
         return;
     for (size_t i = 0; i < lanes->queue_count; i++)
-        clear_queue(&lanes->queues[i], into, close);
-    for (size_t i = 0; i < lanes->count; i++)
-        take_handed(&lanes->threads[i], into);
+        clear_queue(lanes, &lanes->queues[i], into, close);
 }
 
 void lanes_close(struct dispatch *x)

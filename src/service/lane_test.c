@@ -164,9 +164,11 @@ static void lanes_run_at_the_same_time_and_a_full_queue_holds_the_source(void **
     (void)state;
     memset(&turnstile, 0, sizeof turnstile);
     stage_start_real(&t, &(coney_subscription){.handler = through_turnstile_handler, .lanes = 3, .lane_queue = 4});
-    pthread_t source;
-    assert_int_equal(thread_start(&source, "source", deliver_all, &(size_t){20}), CONEY_OK);
+    for (size_t i = 17; i < 20; i++)
+        fake_deliver(&t.fake, "in", &messages[i]);
     await_waiting(3);
+    pthread_t source;
+    assert_int_equal(thread_start(&source, "source", deliver_all, &(size_t){17}), CONEY_OK);
     int64_t deadline = time_after(time_now(), FAKE_PATIENCE);
     while (received() < 8 && time_now() < deadline)
         sched_yield();

@@ -79,7 +79,7 @@ static void give_family(const struct visit *to, const struct family *family, con
 static void give_in_flight(const struct visit *to, const char *name, const struct subscription_stats *stats)
 {
     uint64_t settled = counter_get(&stats->acked) + counter_get(&stats->rejected) + counter_get(&stats->requeued) +
-                       counter_get(&stats->retried);
+                       counter_get(&stats->retried) + counter_get(&stats->dropped);
     uint64_t received = counter_get(&stats->received);
     const char *labels[] = {"name", name};
     give(to, CONEY_METRIC_GAUGE, "coney_messages_in_flight", "Deliveries that came to a handler and are not settled.", labels,

@@ -123,10 +123,49 @@ static void messages_are_counted_by_how_they_were_settled(void **state)
     coney_app_free(&app);
 }
 
+static coney_settle keep_it(coney_delivery *d, coney_bytes body)
+{
+    (void)body;
+    coney_kept **kept = coney_delivery_ctx(d);
+    *kept = coney_delivery_keep(d);
+    return CONEY_KEPT;
+}
+CONEY_RAW_HANDLER(keep_it);
+
+static void what_a_stop_has_given_back_is_in_flight_no_more(void **state)
+{
+    (void)state;
+    struct fake fake = {0};
+    coney_kept *kept = NULL;
+    coney_app *app = coney_app_new("orders", "1.0.0");
+    coney_app_configure(app, &(coney_app_options){.drain_timeout = 1});
+    coney_broker *broker = fake_broker(app, &fake);
+    coney_subscribe(broker,
+                    &(coney_subscription){
+                        .source = CONEY_QUEUE("rows"), .handler = take_rows_handler, .batch = 9, .batch_wait = CONEY_OFF});
+    coney_subscribe(broker, &(coney_subscription){.source = CONEY_QUEUE("kept"), .handler = keep_it_handler, .ctx = &kept});
+    assert_int_equal(coney_app_start(app, NULL), CONEY_OK);
+    struct fake_message messages[4] = {0};
+    fake.fail_keep = true;
+    assert_int_equal(fake_deliver(&fake, "rows", &messages[0]), CONEY_SECOND);
+    fake.fail_keep = false;
+    fake_deliver(&fake, "rows", &messages[1]);
+    fake_deliver(&fake, "rows", &messages[2]);
+    fake_deliver(&fake, "kept", &messages[3]);
+    expect(app, "coney_messages_in_flight", "name=rows", 2);
+    expect(app, "coney_messages_in_flight", "name=kept", 1);
+    (void)coney_app_stop(app, NULL);
+    expect(app, "coney_messages_in_flight", "name=rows", 0);
+    expect(app, "coney_messages_in_flight", "name=kept", 0);
+    (void)coney_kept_settle(&kept, CONEY_ACK);
+    coney_app_free(&app);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_are_counted_by_how_they_were_settled),
+        cmocka_unit_test(what_a_stop_has_given_back_is_in_flight_no_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

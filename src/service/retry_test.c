@@ -65,6 +65,21 @@ static void a_retry_below_the_limit_goes_the_way_that_the_transport_has(void **s
     }
 }
 
+static void the_longest_delay_there_is_never_ends(void **state)
+{
+    (void)state;
+    stage_start(&t, &(coney_subscription){.handler = raw_handler, .max_attempts = 3, .on_failure = INT64_MAX});
+    struct fake_message m[2] = {{.body = CONEY_STR("a")}, {.body = CONEY_STR("b")}};
+    stage_advance(&t, CONEY_SECOND);
+    t.how = coney_retry_after(INT64_MAX);
+    stage_deliver(&t, &m[0]);
+    t.how = CONEY_FAILED;
+    stage_deliver(&t, &m[1]);
+    stage_advance(&t, 1000 * CONEY_SECOND);
+    assert_int_equal(m[0].settles + m[1].settles, 0);
+    coney_app_stop(t.app, NULL);
+}
+
 static void without_a_limit_only_a_delay_that_the_broker_can_keep_makes_a_copy(void **state)
 {
     (void)state;
@@ -291,6 +306,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(a_retry_below_the_limit_goes_the_way_that_the_transport_has),
+        TEST(the_longest_delay_there_is_never_ends),
         TEST(without_a_limit_only_a_delay_that_the_broker_can_keep_makes_a_copy),
         TEST(a_spent_message_without_a_dead_letter_is_rejected),
         TEST(a_spent_message_is_acked_when_its_dead_letter_is_confirmed),

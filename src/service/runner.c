@@ -22,17 +22,22 @@ void dispatch_unpin(void)
     lock_release(&looking);
 }
 
-/* Calls `visit` for each runner. */
-static void each_runner(const struct subscription *s, void (*visit)(void *ctx, struct runner *r), void *ctx)
+/* Calls `visit` for each runner. The lock is held. */
+static void each_runner_locked(const struct subscription *s, void (*visit)(void *ctx, struct runner *r), void *ctx)
 {
-    struct dispatch *x = dispatch_pin(s);
-    if (x == NULL)
+    if (s->dispatch == NULL)
         return;
-    visit(ctx, &x->direct);
+    visit(ctx, &s->dispatch->direct);
     size_t count = s->lanes != NULL ? lanes_count(s->lanes) : 0;
     for (size_t i = 0; i < count; i++)
         visit(ctx, lanes_runner(s->lanes, i));
-    dispatch_unpin();
+}
+
+static void each_runner(const struct subscription *s, void (*visit)(void *ctx, struct runner *r), void *ctx)
+{
+    lock_acquire(&looking);
+    each_runner_locked(s, visit, ctx);
+    lock_release(&looking);
 }
 
 static void count_running(void *ctx, struct runner *r)
@@ -68,32 +73,39 @@ bool dispatch_is_current(const struct subscription *s)
 }
 
 struct watch {
-    struct subscription *s;
     int64_t now;
+    int64_t limit;
+    int64_t found; /* how long one runs that was not named before; 0: there is none */
 };
 
 static void watch_runner(void *ctx, struct runner *r)
 {
-    const struct watch *watch = ctx;
-    const coney_app *app = watch->s->app;
+    struct watch *watch = ctx;
     uint64_t run = counter_get(&r->run);
     if (run != r->seen) {
         r->seen = run;
         r->seen_at = watch->now;
-        return;
     }
-    if ((run & 1) == 0 || r->named == run || watch->now - r->seen_at < app->options.handler_limit)
+    int64_t runs = watch->now - r->seen_at;
+    if ((run & 1) == 0 || r->named == run || runs < watch->limit || watch->found > 0)
         return;
     r->named = run;
-    counter_share(&watch->s->stats.stalls, 1);
-    app_log(app, CONEY_LOG_WARNING, "subscription '%s': a handler has been running for more than %lld ms", watch->s->name,
-            (long long)((watch->now - r->seen_at) / CONEY_MILLISECOND));
+    watch->found = runs;
 }
 
+/* One after the other: what is said is said to the user, who may look for himself. */
 void dispatch_watch(struct subscription *s, int64_t now)
 {
-    if (s->app->options.handler_limit > 0)
-        each_runner(s, watch_runner, &(struct watch){s, now});
+    struct watch watch = {.now = now, .limit = s->app->options.handler_limit};
+    while (watch.limit > 0) {
+        watch.found = 0;
+        each_runner(s, watch_runner, &watch);
+        if (watch.found == 0)
+            return;
+        counter_share(&s->stats.stalls, 1);
+        app_log(s->app, CONEY_LOG_WARNING, "subscription '%s': a handler has been running for more than %lld ms", s->name,
+                (long long)(watch.found / CONEY_MILLISECOND));
+    }
 }
 
 /* Statistics ------------------------------------------------------------------------------------------------------------------- */
@@ -114,8 +126,10 @@ static void add_runner_stats(void *ctx, struct runner *r)
 void dispatch_stats(const struct subscription *s, struct subscription_stats *sum)
 {
     memset(sum, 0, sizeof *sum);
-    each_runner(s, add_runner_stats, sum);
+    lock_acquire(&looking); /* around both: a close moves the one to the other */
+    each_runner_locked(s, add_runner_stats, sum);
     add_stats(sum, &s->stats);
+    lock_release(&looking);
 }
 
 struct durations {
@@ -154,6 +168,9 @@ void runner_hide_all(struct dispatch *x)
     add_stats(&s->stats, &x->direct.stats);
     for (size_t i = 0; s->lanes != NULL && i < lanes_count(s->lanes); i++)
         add_stats(&s->stats, &lanes_runner(s->lanes, i)->stats);
+    uint64_t settled = counter_get(&s->stats.acked) + counter_get(&s->stats.rejected) + counter_get(&s->stats.requeued) +
+                       counter_get(&s->stats.retried);
+    counter_set(&s->stats.dropped, counter_get(&s->stats.received) - settled);
     s->dispatch = NULL;
     lock_release(&looking);
 }

@@ -30,6 +30,7 @@ static void drop_waiting(struct dispatch *x)
     for (struct list *item = list_take(&waiting); item != NULL; item = list_take(&waiting)) {
         coney_delivery *d = container_of(item, coney_delivery, place);
         x->transport->settle(&d->in, CONEY_ACK);
+        counter_share(&x->subscription->stats.dropped, 1);
         dispatch_give(x, d);
     }
 }
@@ -179,6 +180,9 @@ coney_status coney_app_seek(coney_app *app, const char *subscription, const cone
     if (s->broker->transport->seek == NULL)
         return app_refuse(call, CONEY_EUNSUPPORTED, "subscription '%s' has no positions: '%s' cannot seek", subscription,
                           s->broker->transport->name);
+    if (dispatch_is_current(s))
+        return app_refuse(call, CONEY_EDEADLK, "a seek of '%s' from its own handler would wait for itself: use coney_seek",
+                          subscription);
     struct dispatch *x = dispatch_pin(s);
     bool is_inside = x != NULL && dispatch_enter(x);
     if (x != NULL)

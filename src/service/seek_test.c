@@ -103,6 +103,22 @@ static void from_outside_a_seek_blocks_until_it_has_moved(void **state)
     assert_int_equal(coney_app_seek(t.app, "in", &to_seven, &call), CONEY_ECLOSED);
 }
 
+static void seek_from_outside(struct stage *stage, coney_delivery *d)
+{
+    (void)d;
+    sought = coney_app_seek(stage->app, "in", &to_seven, NULL);
+}
+
+static void a_handler_that_would_wait_for_itself_is_told_so(void **state)
+{
+    (void)state;
+    stage_start_real(&t, &(coney_subscription){.handler = raw_handler});
+    t.script = seek_from_outside;
+    struct fake_message m = {.body = CONEY_STR("a")};
+    assert_int_equal(stage_deliver(&t, &m), CONEY_ACK);
+    assert_int_equal(sought, CONEY_EDEADLK);
+}
+
 static coney_settle never(coney_batch *batch, const coney_bytes *bodies, size_t count)
 {
     (void)batch;
@@ -132,7 +148,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_virtual_app_seeks_at_once_and_says_how_it_went), TEST(a_seek_begins_when_its_handler_has_returned),
         TEST(a_seek_that_fails_is_logged_and_nothing_is_lost),  TEST(from_outside_a_seek_blocks_until_it_has_moved),
-        TEST(a_seek_drops_what_was_gathered_and_not_handled),
+        TEST(a_handler_that_would_wait_for_itself_is_told_so),  TEST(a_seek_drops_what_was_gathered_and_not_handled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 #include "service/dispatch.h"
 
 #include "base/text.h"
+#include "base/time.h"
 
 #include <inttypes.h>
 #include <time.h>
@@ -28,7 +29,7 @@ static void tell_probe(const struct dispatch *x, coney_settle how)
 static void words_of(coney_policy policy, char *buf, size_t cap)
 {
     if (policy > 0)
-        text_print(buf, cap, "it comes again after %" PRId64 " ms", (policy + CONEY_MILLISECOND - 1) / CONEY_MILLISECOND);
+        text_print(buf, cap, "it comes again after %" PRId64 " ms", (policy - 1) / CONEY_MILLISECOND + 1);
     else if (policy == CONEY_POLICY_RETRY)
         text_print(buf, cap, "it comes again");
     else if (policy == CONEY_POLICY_REJECT)
@@ -170,7 +171,7 @@ bool settle_on_worker_later(coney_delivery *d, void (*run)(struct work *work), i
     bool is_shut = atomic_load_explicit(&x->gate, memory_order_relaxed) == GATE_CLOSED;
     if (!is_shut) {
         d->work_is = POSTED_FOR_LATER;
-        worker_at(worker, &d->work, worker_now(worker) + delay);
+        worker_at(worker, &d->work, time_after(worker_now(worker), delay));
     }
     lock_release(&x->lock);
     return !is_shut;

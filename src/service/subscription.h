@@ -27,6 +27,7 @@ struct subscription_stats {
     counter batches;
     counter batched; /* messages in them */
     counter stalls;  /* runs over the handler limit */
+    counter dropped; /* received, and settled by nobody here: a stop or a seek has taken them away */
 };
 
 struct subscription {
