@@ -20,8 +20,10 @@ void service_memory(const struct options *o)
     if (o->count == 0 || o->count % BLOCK != 0)
         die("--count must be blocks of %d", BLOCK);
     struct count *count = &service_count;
-    *count = (struct count){.due = BLOCK, .step = BLOCK, .last = o->count};
+    sem_t go;
+    *count = (struct count){.due = 1, .step = BLOCK, .last = o->count, .go = &go};
     sem_init(&count->reached, 0, 0);
+    sem_init(&go, 0, 0);
     coney_app *app = service_app();
     coney_broker *broker = coney_app_memory(app, NULL);
     service_subscribe(broker, CONEY_TOPIC("orders"), o);
@@ -36,6 +38,8 @@ void service_memory(const struct options *o)
             if (status != CONEY_OK)
                 die("publish: %s", coney_status_text(status));
         }
+        if (sent == 0)
+            sem_post(&go);
         service_await();
     }
     uint64_t end = now_ns();

@@ -26,6 +26,7 @@ struct count {
     uint64_t end;   /* when the last one came */
     sem_t reached;  /* the last one has come; within one process: every message that is `due` */
     uint64_t step;  /* from one that is due to the next */
+    sem_t *go;      /* the first one waits for it, or NULL */
 };
 extern struct count service_count;
 
@@ -43,8 +44,8 @@ void service_await(void);
 /* What the counted messages must have summed up to. */
 void service_check(const struct options *options);
 
-/* Within one process: --count messages are published in blocks, each when the handler has had the one before: raw bytes of --size, or orders with
- * --json 1. --reply 1: each is answered. The publisher's thread and the subscription's take part. */
+/* Within one process: --count messages are published in blocks, each when the handler has had the one before, the first one before any is handled, so that
+ * as many were under way at once as there ever will be: raw bytes of --size, or orders with --json 1. --reply 1: each is answered. The publisher's thread and the subscription's take part. */
 void service_memory(const struct options *options);
 
 /* Messages a second of --queue, which has --count of --size; orders with --json 1. */
