@@ -153,7 +153,7 @@ static void a_delivery_that_is_kept_fails_the_stop(void **state)
     assert_int_equal(send_live(t, 1), CONEY_OK);
     assert_holds(coney_test_expect_called(t, orders, 1));
     assert_fails("1 kept", coney_test_stop(&t));
-    coney_kept_settle(&script.kept, CONEY_ACK);
+    assert_int_equal(coney_kept_settle(&script.kept, CONEY_ACK), CONEY_ECLOSED);
 }
 
 static void a_stream_is_read_live(void **state)

@@ -63,6 +63,33 @@ static void what_was_published_is_read_by_the_codec_that_wrote_it(void **state)
     stop(t);
 }
 
+static coney_publisher *by_exchange;
+
+static coney_settle announce(coney_delivery *d, const order *o)
+{
+    coney_out out = coney_out_by(d, by_exchange);
+    return receipt_publish(out, "receipt.made", &(receipt){.order_id = o->id}) == CONEY_OK ? CONEY_ACK : CONEY_FAILED;
+}
+CONEY_HANDLER(announce, order);
+
+static void a_publish_to_an_exchange_is_found_by_its_routing_key(void **state)
+{
+    (void)state;
+    coney_app *app;
+    coney_broker *rabbit = rabbit_of(&app);
+    coney_declare_exchange(rabbit, &(coney_amqp_exchange){.name = "events", .type = "topic"});
+    by_exchange = coney_publisher_new(rabbit, &(coney_publisher_options){.exchange = "events", .drop_unroutable = true});
+    coney_subscribe(rabbit, &(coney_subscription){.source = CONEY_QUEUE("orders"), .handler = announce_handler});
+    coney_test *t = start(app);
+    assert_sent(t, 4);
+    assert_holds({
+        const coney_test_message *m = coney_test_expect_published(t, "receipt.made");
+        assert_string_equal(m->exchange.data, "events");
+        assert_string_equal(m->info.routing_key.data, "receipt.made");
+    });
+    stop(t);
+}
+
 /* Transactions ------------------------------------------------------------------------------------------------------------------- */
 
 static coney_publisher *by_transaction;
@@ -196,6 +223,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(variants_of_a_set_are_published_and_read_by_their_header),
         cmocka_unit_test(what_was_published_is_read_by_the_codec_that_wrote_it),
+        cmocka_unit_test(a_publish_to_an_exchange_is_found_by_its_routing_key),
         cmocka_unit_test(a_transaction_shows_nothing_unless_it_is_committed),
         cmocka_unit_test(a_topic_that_keeps_its_messages_can_be_read_again),
         cmocka_unit_test(an_app_that_is_stopped_and_started_again_goes_on_where_it_was),
