@@ -33,6 +33,16 @@
  * <coney/coney.h>, or CONEY_FAILED. The handlers of one subscription run one after the other, in order, unless it has
  * `.lanes`; those of different subscriptions at the same time, each on a thread of its own. Middleware runs where the handler
  * runs. Hooks run on the thread that starts or stops the app.
+ *
+ * On streams and retained topics the order of the log holds when something is to come again (CONEY_REQUEUE, coney_retry_after,
+ * CONEY_FAILED with a policy of retry): the handler gets it again, after the delay, before what is behind it.
+ *   one lane           of the subscription; on a retained topic only without a delay
+ *   lanes with by_key  of the same lane, so of the same key; without by_key there is no order
+ *   batches            of the same lane: what is to come again of a batch comes as a batch, before the next one. A batch's
+ *                      lane also waits for the confirms of what it published, so a publish failure keeps the order, too
+ * Out of order comes what was settled after its handler had returned: a message that was kept, and one whose publish failed,
+ * since later ones are handled while its confirm is awaited. A stop leaves what is to come again unsettled, and the stored
+ * offset stays before it.
  */
 #ifndef CONEY_SERVICE_H
 #define CONEY_SERVICE_H

@@ -19,6 +19,11 @@ struct coney_batch {
     coney_settle *hows; /* run_cap of them, as the values */
     uint8_t *values;
     size_t run_cap;
+
+    bool stays;       /* its elements that are to come again stay in its lane; for those: */
+    size_t undecided; /* elements of which it is not known; under the dispatch's lock, as are the two below */
+    struct list again;
+    int64_t delay; /* the longest that one of them asked for */
 };
 
 struct gather {
@@ -57,6 +62,7 @@ static coney_batch *batch_take(struct gather *g)
     if (batch == NULL)
         return NULL;
     list_init(&batch->place);
+    list_init(&batch->again);
     batch->subscription = g->dispatch->subscription;
     return batch;
 }
@@ -108,10 +114,16 @@ static bool has_values(coney_batch *batch)
 
 /* Running one ---------------------------------------------------------------------------------------------------------------------- */
 
-static void settle_element(struct runner *r, coney_delivery *d, coney_settle how)
+/* Elements that stay are settled with their batch still known: whether they come again is told by batch_takes_back. */
+static void settle_element(struct runner *r, coney_batch *batch, coney_delivery *d, coney_settle how)
 {
-    d->batch = NULL;
-    settle_held(r, d, how);
+    d->batch = batch->stays ? batch : NULL;
+    how = settle_returned(r, d, how);
+    if (how == CONEY_KEPT)
+        return;
+    d->plan = (struct settle_plan){.way = PLAN_SETTLE, .how = how};
+    if (!batch->stays || !batch_takes_back(d))
+        settle_tell(d, how);
 }
 
 /* Elements that can be decoded are moved together; the others are settled alone. */
@@ -130,7 +142,7 @@ static void decode_all(struct dispatch *x, struct runner *r, coney_batch *batch)
         else
             memcpy(value, &d->m->body, sizeof d->m->body);
         if (how != CONEY_OK) {
-            settle_element(r, d, how);
+            settle_element(r, batch, d, how);
             continue;
         }
         d->batch = batch;
@@ -159,9 +171,98 @@ static void batch_run(struct dispatch *x, struct runner *r, coney_batch *batch)
     }
     for (size_t i = 0; i < batch->count; i++) {
         coney_settle own = runs ? batch->hows[i] : NOT_SETTLED;
-        settle_element(r, batch->elements[i], own != NOT_SETTLED ? own : how);
+        settle_element(r, batch, batch->elements[i], own != NOT_SETTLED ? own : how);
     }
-    batch_give(x->subscription->gather, batch);
+}
+
+/* What stays ----------------------------------------------------------------------------------------------------------------------- */
+
+bool batch_takes_back(coney_delivery *d)
+{
+    struct dispatch *x = d->dispatch;
+    bool comes_again = d->plan.way == PLAN_SETTLE && settle_comes_again(d->plan.how);
+    bool was_counted = false;
+    lock_acquire(&x->lock);
+    coney_batch *batch = d->batch;
+    bool is_taken = batch != NULL && comes_again;
+    d->batch = NULL;
+    if (is_taken) {
+        list_remove(&d->place);
+        list_append(&batch->again, &d->place);
+        batch->delay = d->plan.how > batch->delay ? d->plan.how : batch->delay;
+        was_counted = d->was_counted;
+        d->was_counted = false;
+    }
+    if (batch != NULL && --batch->undecided == 0)
+        cond_wake_all(&x->changed);
+    lock_release(&x->lock);
+    if (was_counted)
+        app_closed(x->app);
+    return is_taken;
+}
+
+/* Under the lock: the subscription is shut, so those that still wait for what they published end without their batch. */
+static void let_go_locked(struct dispatch *x, const coney_batch *batch)
+{
+    for (struct list *item = x->out.next; item != &x->out; item = item->next) {
+        coney_delivery *d = container_of(item, coney_delivery, place);
+        if (d->batch == batch)
+            d->batch = NULL;
+    }
+}
+
+/* Until the fate of each element is known: of those that have published, when it is confirmed. */
+static void await_decisions(struct dispatch *x, struct runner *r, coney_batch *batch)
+{
+    lock_acquire(&x->lock);
+    bool waits = batch->undecided > 0;
+    lock_release(&x->lock);
+    if (!waits)
+        return;
+    runner_end(x, r);
+    lock_acquire(&x->lock);
+    while (batch->undecided > 0 && !dispatch_is_shut(x))
+        cond_wait(&x->changed, &x->lock, INT64_MAX);
+    if (batch->undecided > 0)
+        let_go_locked(x, batch);
+    lock_release(&x->lock);
+    runner_begin(r);
+}
+
+/* In their order, which those that could not be decoded and those that waited for confirms have left. */
+static void insert(coney_batch *batch, coney_delivery *d)
+{
+    size_t at = batch->count++;
+    for (; at > 0 && batch->elements[at - 1]->in.offset > d->in.offset; at--)
+        batch->elements[at] = batch->elements[at - 1];
+    batch->elements[at] = d;
+}
+
+/* The batch becomes what is to come again of it. */
+static void gather_again(struct runner *r, coney_batch *batch)
+{
+    batch->count = 0;
+    for (struct list *item = list_take(&batch->again); item != NULL; item = list_take(&batch->again)) {
+        coney_delivery *d = container_of(item, coney_delivery, place);
+        delivery_begin_again(d);
+        insert(batch, d);
+    }
+    counter_add(&r->stats.received, batch->count);
+}
+
+/* Runs it until nothing of it comes again; false: what was to come again was taken away. */
+static bool run_in_order(struct dispatch *x, struct runner *r, coney_batch *batch)
+{
+    while (batch->count > 0 && !dispatch_is_halted(x)) {
+        batch->undecided = batch->count;
+        batch->delay = 0;
+        batch_run(x, r, batch);
+        await_decisions(x, r, batch);
+        gather_again(r, batch);
+        if (batch->count > 0 && !lanes_hold(x, r, &batch->place, batch->delay))
+            return false;
+    }
+    return true;
 }
 
 void batch_scatter(struct dispatch *x, struct list *item, struct list *into)
@@ -182,10 +283,15 @@ static void set_batch_aside(struct dispatch *x, coney_batch *batch)
 void batch_item_run(struct dispatch *x, struct runner *r, struct list *item)
 {
     coney_batch *batch = container_of(item, coney_batch, place);
-    if (dispatch_is_halted(x))
+    batch->stays = batch->count > 0 && batch->elements[0]->stays;
+    if (batch->stays && !run_in_order(x, r, batch))
+        return;
+    if (batch->stays || dispatch_is_halted(x)) {
         set_batch_aside(x, batch);
-    else
-        batch_run(x, r, batch);
+        return;
+    }
+    batch_run(x, r, batch);
+    batch_give(x->subscription->gather, batch);
 }
 
 /* Gathering ------------------------------------------------------------------------------------------------------------------------ */
@@ -281,6 +387,8 @@ coney_settle batch_deliver(struct sink *sink, struct incoming *m)
     if (d == NULL)
         return coney_retry_after(CONEY_SECOND);
     delivery_begin(d, m);
+    d->stays = m->feed->ordered && !x->app->is_virtual;
+    d->returns = 0;
     if (!delivery_hold(d)) {
         dispatch_give(x, d);
         return coney_retry_after(CONEY_SECOND);

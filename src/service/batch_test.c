@@ -1,8 +1,11 @@
 /* batch_test.c: what closes a batch, what its handler gets, and how its elements are settled; virtual, and with lanes. */
+#define _GNU_SOURCE
 #include "service/dispatch_fixture.h"
 
 #include "base/thread.h"
 #include "service/batch.h"
+
+#include <unistd.h>
 
 static struct stage t;
 
@@ -295,6 +298,189 @@ static void a_stop_in_the_middle_settles_each_message_once_or_never(void **state
     assert_int_equal(t.fake.feeds[0].kept, 0);
 }
 
+/* Of a log ---------------------------------------------------------------------------------------------------------------------------- */
+
+static const coney_settle *played; /* what each call of the handler below returns */
+static _Atomic size_t plays;
+
+/* Writes down what it gets, and which attempt it is when it is not the first. */
+static coney_settle play_batch(coney_batch *batch, const coney_bytes *values, size_t count)
+{
+    struct stage *stage = coney_batch_ctx(batch);
+    char text[256] = "";
+    for (size_t i = 0; i < count; i++) {
+        const coney_delivery *d = coney_batch_delivery(batch, i);
+        text_append(text, sizeof text, "%.*s%s", (int)values[i].len, (const char *)values[i].data,
+                    coney_delivery_info_of(d)->redelivered ? "'" : "");
+        if (coney_delivery_attempt(d) > 1)
+            text_append(text, sizeof text, "%llu", (unsigned long long)coney_delivery_attempt(d));
+    }
+    journal_add(&stage->seen, "%s", text);
+    size_t play = atomic_fetch_add(&plays, 1);
+    if (with_batch != NULL && play == 0)
+        with_batch(batch, count);
+    return played[play];
+}
+CONEY_RAW_BATCH_HANDLER(play_batch);
+
+static void start_log(const coney_subscription *subscription, const coney_settle *hows)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz";
+    for (size_t i = 0; i < sizeof letters - 1; i++) {
+        messages[i].body = coney_bytes_of(&letters[i], 1);
+        messages[i].has_offset = true;
+        messages[i].offset = i;
+    }
+    t.fake.ordered = true;
+    t.fake.counts = true;
+    with_batch = NULL;
+    played = hows;
+    atomic_store(&plays, 0);
+    coney_subscription described = *subscription;
+    described.handler = play_batch_handler;
+    described.batch_wait = CONEY_OFF;
+    stage_start_real(&t, &described);
+}
+
+/* Until that many calls have been, and the lane pauses. */
+static void await_plays(size_t count)
+{
+    int64_t deadline = time_after(time_now(), FAKE_PATIENCE);
+    while ((atomic_load(&plays) < count || dispatch_running(t.s) > 0) && time_now() < deadline)
+        usleep(1000);
+    assert_int_equal(atomic_load(&plays), count);
+    assert_int_equal(dispatch_running(t.s), 0);
+}
+
+static void *stop_the_app(void *arg)
+{
+    (void)arg;
+    coney_app_stop(t.app, NULL);
+    return NULL;
+}
+
+static void a_failed_batch_of_a_log_comes_again_before_what_is_behind_it(void **state)
+{
+    (void)state;
+    static const coney_settle hows[] = {CONEY_FAILED, CONEY_REQUEUE, 1, CONEY_ACK, CONEY_ACK, CONEY_ACK};
+    start_log(&(coney_subscription){.batch = 2, .on_failure = 30 * CONEY_MILLISECOND}, hows);
+    deliver(0, 6);
+    for (size_t i = 0; i < 6; i++) {
+        assert_int_equal(fake_await_settled(&t.fake, &messages[i]), CONEY_ACK);
+        assert_int_equal(messages[i].settles, 1);
+    }
+    assert_string_equal(t.seen.text, "ab a'2b'2 a'3b'3 a'4b'4 cd ef");
+    struct subscription_stats stats = stage_stats(&t);
+    assert_int_equal(counter_get(&stats.acked), 6);
+    assert_int_equal(counter_get(&stats.retried), 4);
+    assert_int_equal(counter_get(&stats.requeued), 2);
+    assert_int_equal(counter_get(&stats.received), 12);
+}
+
+static void requeue_the_ends(coney_batch *batch, size_t count)
+{
+    coney_batch_settle(batch, 0, CONEY_REQUEUE);
+    coney_batch_settle(batch, count - 1, coney_retry_after(CONEY_MILLISECOND));
+}
+
+static void only_those_elements_come_again_that_are_told_to(void **state)
+{
+    (void)state;
+    static const coney_settle hows[] = {CONEY_REJECT, CONEY_ACK, CONEY_ACK};
+    start_log(&(coney_subscription){.batch = 4}, hows);
+    with_batch = requeue_the_ends;
+    deliver(0, 8);
+    const coney_settle ends[] = {CONEY_ACK, CONEY_REJECT, CONEY_REJECT, CONEY_ACK};
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(fake_await_settled(&t.fake, &messages[i]), ends[i]);
+    assert_int_equal(fake_await_settled(&t.fake, &messages[7]), CONEY_ACK);
+    assert_string_equal(t.seen.text, "abcd a'2d'2 efgh");
+}
+
+static void an_element_of_a_log_comes_no_more_often_than_it_may(void **state)
+{
+    (void)state;
+    static const coney_settle hows[] = {CONEY_REQUEUE, CONEY_REQUEUE, CONEY_REQUEUE, CONEY_ACK};
+    messages[1].attempt = 2;
+    start_log(&(coney_subscription){.batch = 2, .max_attempts = 3, .dead_letter = "dead"}, hows);
+    deliver(0, 4);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(fake_await_settled(&t.fake, &messages[i]), CONEY_ACK);
+    assert_string_equal(t.seen.text, "ab2 a'2b'3 a'3 cd");
+    assert_int_equal(t.fake.published_count, 2);
+    assert_string_equal(t.fake.published[0].body, "b");
+    assert_int_equal(t.fake.published[1].attempts, 3);
+}
+
+static void what_a_batch_of_a_log_has_published_is_awaited_and_a_failure_brings_it_again(void **state)
+{
+    (void)state;
+    static const coney_settle hows[] = {CONEY_ACK, CONEY_ACK, CONEY_ACK};
+    start_log(&(coney_subscription){.batch = 2, .on_publish_failure = CONEY_POLICY_RETRY}, hows);
+    t.fake.hold_outcomes = true;
+    with_batch = publish_for_all;
+    deliver(0, 4);
+    fake_await_published(&t.fake, 2);
+    assert_string_equal(t.seen.text, "ab");
+    fake_outcome(&t.fake, 0, CONEY_OK);
+    assert_int_equal(fake_await_settled(&t.fake, &messages[0]), CONEY_ACK);
+    assert_int_equal(atomic_load(&plays), 1);
+    fake_outcome(&t.fake, 1, CONEY_EREFUSED);
+    for (size_t i = 1; i < 4; i++)
+        assert_int_equal(fake_await_settled(&t.fake, &messages[i]), CONEY_ACK);
+    assert_string_equal(t.seen.text, "ab b'2 cd");
+    assert_int_equal(coney_app_stop(t.app, NULL), CONEY_OK);
+}
+
+static void a_stop_does_not_wait_for_what_is_to_come_again_and_leaves_it_unsettled(void **state)
+{
+    (void)state;
+    static const coney_settle hows[] = {3600 * CONEY_SECOND};
+    start_log(&(coney_subscription){.batch = 2}, hows);
+    deliver(0, 6);
+    await_plays(1);
+    assert_int_equal(coney_app_stop(t.app, NULL), CONEY_OK);
+    for (size_t i = 0; i < 6; i++)
+        assert_int_equal(messages[i].settles, 0);
+    assert_int_equal(t.fake.feeds[0].kept, 0);
+    assert_string_equal(t.seen.text, "ab");
+}
+
+static void a_stop_waits_for_what_a_batch_of_a_log_has_published(void **state)
+{
+    (void)state;
+    static const coney_settle hows[] = {CONEY_ACK};
+    start_log(&(coney_subscription){.batch = 2, .on_publish_failure = CONEY_POLICY_RETRY}, hows);
+    t.fake.hold_outcomes = true;
+    with_batch = publish_for_all;
+    deliver(0, 4);
+    fake_await_published(&t.fake, 2);
+    pthread_t stopper;
+    assert_int_equal(thread_start(&stopper, "stopper", stop_the_app, NULL), CONEY_OK);
+    while (!dispatch_is_halted(t.s->dispatch))
+        usleep(1000);
+    fake_outcome(&t.fake, 0, CONEY_OK);
+    fake_outcome(&t.fake, 1, CONEY_OK);
+    pthread_join(stopper, NULL);
+    assert_int_equal(messages[0].settles + messages[1].settles, 2);
+    assert_int_equal(messages[2].settles, 0);
+    assert_int_equal(t.fake.feeds[0].kept, 0);
+}
+
+static void a_seek_drops_what_was_to_come_again(void **state)
+{
+    (void)state;
+    static const coney_settle hows[] = {3600 * CONEY_SECOND, CONEY_ACK};
+    start_log(&(coney_subscription){.batch = 2}, hows);
+    deliver(0, 6);
+    await_plays(1);
+    const coney_position first = {.at = CONEY_STREAM_FIRST};
+    assert_int_equal(coney_app_seek(t.app, "in", &first, NULL), CONEY_OK);
+    deliver(6, 8);
+    assert_int_equal(fake_await_settled(&t.fake, &messages[7]), CONEY_ACK);
+    assert_string_equal(t.seen.text, "ab gh");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -311,6 +497,13 @@ int main(void)
         TEST(what_is_gathered_at_a_drain_goes_back),
         TEST(batches_run_on_lanes_and_time_closes_them),
         TEST(a_stop_in_the_middle_settles_each_message_once_or_never),
+        TEST(a_failed_batch_of_a_log_comes_again_before_what_is_behind_it),
+        TEST(only_those_elements_come_again_that_are_told_to),
+        TEST(an_element_of_a_log_comes_no_more_often_than_it_may),
+        TEST(what_a_batch_of_a_log_has_published_is_awaited_and_a_failure_brings_it_again),
+        TEST(a_stop_does_not_wait_for_what_is_to_come_again_and_leaves_it_unsettled),
+        TEST(a_stop_waits_for_what_a_batch_of_a_log_has_published),
+        TEST(a_seek_drops_what_was_to_come_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,7 +22,8 @@ struct transport;
 struct feed {
     const struct transport *transport;
     struct sink *sink;
-    bool counts; /* the broker, or the transport for it, counts deliveries over requeues */
+    bool counts;  /* the broker, or the transport for it, counts deliveries over requeues */
+    bool ordered; /* a log: what is to come again comes before what is behind it. Set before the first deliver */
 };
 
 /* The transport's side of an open publisher; stands first in a struct of the transport's. */

@@ -6,6 +6,14 @@
 
 #include <inttypes.h>
 
+static void read_info(coney_delivery *d)
+{
+    memset(&d->info, 0, sizeof d->info);
+    d->dispatch->transport->info(d->m, &d->info);
+    d->info.redelivered |= d->returns > 0;
+    d->has_info = true;
+}
+
 bool delivery_hold(coney_delivery *d)
 {
     if (d->is_held)
@@ -15,21 +23,21 @@ bool delivery_hold(coney_delivery *d)
     d->in = *d->m;
     d->m = &d->in;
     d->is_held = true;
-    if (d->has_info) {
-        memset(&d->info, 0, sizeof d->info);
-        d->dispatch->transport->info(d->m, &d->info);
-    }
+    if (d->has_info)
+        read_info(d);
     return true;
 }
 
 const coney_delivery_info *delivery_info(coney_delivery *d)
 {
-    if (!d->has_info) {
-        memset(&d->info, 0, sizeof d->info);
-        d->dispatch->transport->info(d->m, &d->info);
-        d->has_info = true;
-    }
+    if (!d->has_info)
+        read_info(d);
     return &d->info;
+}
+
+uint64_t delivery_attempt(const coney_delivery *d)
+{
+    return d->dispatch->transport->attempt(d->m) + d->returns;
 }
 
 void delivery_name(coney_delivery *d, char *buf, size_t cap)
@@ -74,7 +82,7 @@ void *coney_state(const coney_delivery *delivery)
 
 uint64_t coney_delivery_attempt(const coney_delivery *delivery)
 {
-    return delivery->dispatch->transport->attempt(delivery->m);
+    return delivery_attempt(delivery);
 }
 
 /* The info is decoded into the delivery: no delivery is const in truth. */

@@ -67,7 +67,9 @@ struct coney_delivery {
     struct transaction_scope *scope; /* publish.c: transactions that its settlement commits, or NULL */
     coney_fault fault;               /* text "": none */
 
-    struct coney_batch *batch; /* it is an element of it, or NULL */
+    struct coney_batch *batch; /* it is an element of it, or NULL; while it is settled under the dispatch's lock */
+    bool stays;                /* what comes again stays in its lane, so that later ones wait */
+    uint32_t returns;          /* how often it has stayed */
     coney_settle how;          /* once the handler has returned, or the user who kept it has spoken */
     struct settle_plan plan;
     struct incoming in;
@@ -132,5 +134,16 @@ static inline void delivery_begin(coney_delivery *d, struct incoming *m)
     d->scope = NULL;
     d->fault.text[0] = '\0';
 }
+
+/* A held delivery that stays in its lane is handled once more. */
+static inline void delivery_begin_again(coney_delivery *d)
+{
+    delivery_begin(d, &d->in);
+    d->is_held = true;
+    d->returns++;
+}
+
+/* Which delivery of its message it is, 1 for the first. */
+uint64_t delivery_attempt(const coney_delivery *d);
 
 #endif

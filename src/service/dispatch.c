@@ -299,6 +299,7 @@ void dispatch_shut(struct dispatch *x)
     lock_acquire(&x->lock);
     list_move_all(&x->aside, &waiting);
     size_t counted = settle_cancel_locked(x, true);
+    cond_wake_all(&x->changed);
     lock_release(&x->lock);
     close_all(x->app, counted);
 }

@@ -98,6 +98,11 @@ static inline bool dispatch_is_halted(const struct dispatch *x)
     return atomic_load_explicit(&x->gate, memory_order_acquire) >= GATE_HALTED;
 }
 
+static inline bool dispatch_is_shut(const struct dispatch *x)
+{
+    return atomic_load_explicit(&x->gate, memory_order_acquire) == GATE_CLOSED;
+}
+
 /* By the runner's thread. */
 static inline void runner_begin(struct runner *r)
 {
@@ -197,8 +202,13 @@ static inline coney_settle settle_returned(struct runner *r, coney_delivery *d, 
     return CONEY_ACK;
 }
 
-/* The same of a delivery that is held: the transport is told here, and the delivery goes back to the pool. */
-void settle_held(struct runner *r, coney_delivery *d, coney_settle how);
+/* Tells the transport what settle_returned says of a held delivery, which goes back to the pool. */
+void settle_tell(coney_delivery *d, coney_settle how);
+
+static inline bool settle_comes_again(coney_settle how)
+{
+    return how == CONEY_REQUEUE || how > 0;
+}
 
 /* One of those that it waits for is there: the last one settles it. What the transport answered, or CONEY_OK. */
 coney_status settle_released(coney_delivery *d);

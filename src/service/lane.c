@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "base/thread.h"
+#include "base/time.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@ struct lane_thread {
     struct list idle;
     struct cond wake;
     struct list *handed; /* its next item */
+    struct list *held;   /* its last one, which it runs again after a while */
     pthread_t thread;
 };
 
@@ -79,11 +81,37 @@ static void *lane_run(void *arg)
 void lanes_item_run(struct dispatch *x, struct runner *r, struct list *item)
 {
     coney_delivery *d = container_of(item, coney_delivery, place);
-    if (dispatch_is_halted(x)) {
-        dispatch_set_aside(x, d);
-        return;
+    while (!dispatch_is_halted(x)) {
+        coney_settle how = settle_returned(r, d, dispatch_handle(x, r, d));
+        if (how == CONEY_KEPT)
+            return;
+        if (!d->stays || !settle_comes_again(how)) {
+            settle_tell(d, how);
+            return;
+        }
+        delivery_begin_again(d);
+        counter_add(&r->stats.received, 1);
+        if (!lanes_hold(x, r, item, how))
+            return;
     }
-    settle_held(r, d, dispatch_handle(x, r, d));
+    dispatch_set_aside(x, d);
+}
+
+bool lanes_hold(struct dispatch *x, struct runner *r, struct list *item, int64_t delay)
+{
+    struct lane_thread *lane = container_of(r, struct lane_thread, runner);
+    struct queue *q = lane->queue;
+    int64_t until = delay > 0 ? time_after(time_now(), delay) : 0;
+    lock_acquire(&q->lock);
+    lane->held = item;
+    runner_end(x, r);
+    while (until != 0 && lane->held != NULL && !q->is_closed && cond_wait(&lane->wake, &q->lock, until))
+        ;
+    bool is_there = lane->held != NULL;
+    lane->held = NULL;
+    runner_begin(r);
+    lock_release(&q->lock);
+    return is_there;
 }
 
 /* Putting ------------------------------------------------------------------------------------------------------------------------ */
@@ -159,6 +187,8 @@ coney_settle lanes_deliver(struct sink *sink, struct incoming *m)
     if (d == NULL)
         return coney_retry_after(CONEY_SECOND);
     delivery_begin(d, m);
+    d->stays = m->feed->ordered && s->options.by_key;
+    d->returns = 0;
     size_t queue = queue_of(s->lanes, x, m);
     if (!delivery_hold(d)) {
         dispatch_give(x, d);
@@ -224,6 +254,16 @@ coney_status lanes_open(struct dispatch *x, void (*run)(struct dispatch *x, stru
     return CONEY_OK;
 }
 
+/* Under the lock. */
+static void take_held(struct lane_thread *lane, struct list *into)
+{
+    if (lane->held == NULL)
+        return;
+    list_append(into, lane->held);
+    lane->held = NULL;
+    cond_wake_all(&lane->wake);
+}
+
 /* What a lane was handed and has not begun. Under the lock, together with what waits: no lane falls idle while something does. */
 static void take_handed(struct lane_thread *lane, struct list *into)
 {
@@ -239,8 +279,10 @@ static void clear_queue(struct lane_set *lanes, struct queue *q, struct list *in
     lock_acquire(&q->lock);
     q->is_closed |= close;
     for (size_t i = 0; i < lanes->count; i++)
-        if (lanes->threads[i].queue == q)
+        if (lanes->threads[i].queue == q) {
+            take_held(&lanes->threads[i], into);
             take_handed(&lanes->threads[i], into);
+        }
     list_move_all(into, &q->waiting);
     counter_set(&q->count, 0);
     cond_wake_all(&q->room);

@@ -19,6 +19,9 @@ void lanes_free(struct subscription *s);
 /* Puts an item into queue `index`. With `waits` it waits while that is full, else it is taken in any case. False: the lanes are closed. */
 bool lanes_put(struct dispatch *x, size_t index, struct list *item, bool waits);
 
+/* An item that the lane of `r` runs is to run again: the lane pauses and takes no other for `delay`. False: it was taken away meanwhile, by lanes_clear. */
+bool lanes_hold(struct dispatch *x, struct runner *r, struct list *item, int64_t delay);
+
 /* Waits until the first queue has room. */
 void lanes_wait(struct dispatch *x);
 

@@ -307,6 +307,37 @@ static void a_virtual_app_has_no_lanes(void **state)
     assert_int_equal(stage_deliver(&t, &messages[0]), CONEY_ACK);
 }
 
+/* Of a log ---------------------------------------------------------------------------------------------------------------------- */
+
+static coney_settle fail_each_first_attempt(coney_delivery *d, coney_bytes body)
+{
+    if (coney_delivery_attempt(d) > 1)
+        return in_order(d, body);
+    return d->m->offset % 3 == 0 ? coney_retry_after(CONEY_MILLISECOND) : CONEY_REQUEUE;
+}
+CONEY_RAW_HANDLER(fail_each_first_attempt);
+
+static void what_comes_again_of_a_log_comes_before_what_is_behind_it_of_its_key(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 7; i++)
+        atomic_store(&next_of_key[i], 0);
+    atomic_store(&out_of_order, 0);
+    t.fake.ordered = true;
+    t.fake.counts = true;
+    for (size_t i = 0; i < MANY; i++) {
+        messages[i].has_offset = true;
+        messages[i].offset = i;
+    }
+    stage_start_real(&t, &(coney_subscription){.handler = fail_each_first_attempt_handler, .lanes = 3, .by_key = true});
+    deliver_all(&(size_t){MANY});
+    for (size_t i = 0; i < MANY; i++)
+        assert_int_equal(fake_await_settled(&t.fake, &messages[i]), CONEY_ACK);
+    assert_int_equal(atomic_load(&out_of_order), 0);
+    struct subscription_stats stats = stage_stats(&t);
+    assert_int_equal(counter_get(&stats.received), 2 * MANY);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -320,6 +351,7 @@ int main(void)
         TEST(a_seek_drops_what_waits_for_a_lane),
         TEST(a_message_that_cannot_be_kept_comes_again),
         TEST(a_virtual_app_has_no_lanes),
+        TEST(what_comes_again_of_a_log_comes_before_what_is_behind_it_of_its_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,17 +26,19 @@ static struct settle_plan plan_of_spent(coney_delivery *d, uint64_t attempts)
 
 struct settle_plan retry_plan(coney_delivery *d, coney_settle how)
 {
-    const struct transport *transport = d->dispatch->transport;
+    const struct feed *feed = d->m->feed;
     const coney_subscription *options = &d->subscription->options;
     bool is_limited = options->max_attempts > 0;
     int64_t delay = how > 0 ? how : 0;
-    uint64_t attempts = is_limited ? transport->attempt(d->m) : 0;
+    uint64_t attempts = is_limited ? delivery_attempt(d) : 0;
     if (is_limited && attempts >= (uint64_t)options->max_attempts)
         return plan_of_spent(d, attempts);
-    if (delay > 0 && transport->delays(d->m->feed))
+    if (d->stays)
+        return (struct settle_plan){.way = PLAN_SETTLE, .how = how};
+    if (delay > 0 && d->dispatch->transport->delays(feed))
         return (struct settle_plan){
-            .way = PLAN_COPY_BACK, .how = how, .delay = delay, .attempts = is_limited ? attempts : transport->attempt(d->m)};
-    if (is_limited && !d->m->feed->counts)
+            .way = PLAN_COPY_BACK, .how = how, .delay = delay, .attempts = is_limited ? attempts : delivery_attempt(d)};
+    if (is_limited && !feed->counts)
         return (struct settle_plan){.way = PLAN_COPY_BACK, .how = how, .hold = delay, .attempts = attempts};
     return (struct settle_plan){.way = PLAN_SETTLE, .how = how};
 }

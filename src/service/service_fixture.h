@@ -133,6 +133,7 @@ struct fake {
     coney_status fail_status;   /* default CONEY_ELOST */
     const char *mistake;        /* what check_broker finds */
     bool counts;                /* feeds count deliveries */
+    bool ordered;               /* feeds are logs */
     bool delays;                /* copies can be delayed */
     bool hold_outcomes;         /* outcomes come with fake_outcome; else CONEY_OK comes from within publish */
     bool fail_keep;             /* memory is out */
@@ -256,7 +257,8 @@ FIXTURE coney_status fake_subscribe(void *self, const coney_subscription *subscr
     while (free->is_open || free->kept > 0)
         free++;
     *free = (struct fake_feed){.fake = fake, .subscription = subscription, .is_open = true};
-    free->feed = (struct feed){.transport = fake->broker->transport, .sink = sink, .counts = fake->counts};
+    free->feed =
+        (struct feed){.transport = fake->broker->transport, .sink = sink, .counts = fake->counts, .ordered = fake->ordered};
     text_print(free->name, sizeof free->name, "%s", fake_source(subscription));
     lock_release(&fake->lock);
     *feed = &free->feed;

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "base/time.h"
+#include "service/batch.h"
 
 #include <inttypes.h>
 #include <time.h>
@@ -208,6 +209,13 @@ size_t settle_cancel_locked(struct dispatch *x, bool only_later)
 
 static coney_status carry_out(coney_delivery *d)
 {
+    struct dispatch *x = d->dispatch;
+    coney_settle how = d->plan.how;
+    if (d->subscription->options.batch > 0 && batch_takes_back(d)) {
+        counter_share(counter_of(&x->subscription->stats, how), 1);
+        tell_probe(x, how);
+        return CONEY_OK;
+    }
     switch (d->plan.way) {
     case PLAN_SETTLE:
         return settle_finish(d, d->plan.how, d->plan.how);
@@ -364,12 +372,9 @@ coney_settle settle_with_care(struct runner *r, coney_delivery *d, coney_settle 
     return CONEY_KEPT;
 }
 
-void settle_held(struct runner *r, coney_delivery *d, coney_settle how)
+void settle_tell(coney_delivery *d, coney_settle how)
 {
     struct dispatch *x = d->dispatch;
-    how = settle_returned(r, d, how);
-    if (how == CONEY_KEPT)
-        return;
     x->transport->settle(&d->in, how);
     dispatch_give(x, d);
 }

@@ -98,7 +98,7 @@ static struct tstream_feed *feed_new(struct tstream *self, const coney_stream_so
     struct tstream_feed *feed = calloc(1, sizeof *feed);
     if (feed == NULL)
         return NULL;
-    feed->feed = (struct feed){.transport = self->broker->transport, .sink = sink, .counts = true};
+    feed->feed = (struct feed){.transport = self->broker->transport, .sink = sink, .counts = true, .ordered = true};
     feed->self = self;
     work_init(&feed->go_on, go_on);
     feed->stream = source->name;
