@@ -138,6 +138,27 @@ static void a_delivery_that_outlives_the_broker_is_settled_harmlessly(void **sta
 
 /* Quorum queues and dead letters ------------------------------------------------------------------------------------------------ */
 
+static void a_delivery_that_outlives_its_queue_can_still_be_read(void **state)
+{
+    (void)state;
+    struct scene s;
+    scene_amqp(&s);
+    scene_read(&s, CONEY_QUEUE("mine", .declare = true, .exclusive = true));
+    scene_start(&s);
+    s.readers[0].plan = "k";
+    scene_publish(&s, "mine", "1");
+    struct incoming *kept = &s.readers[0].kept[0];
+    const struct transport *t = s.broker->transport;
+    scene_close(&s);
+    s.outlet = NULL;
+    coney_delivery_info info = {0};
+    t->info(kept, &info);
+    assert_memory_equal(info.source.data, "mine", 4);
+    assert_int_equal(t->attempt(kept), 1);
+    assert_int_equal(t->settle(kept, CONEY_ACK), CONEY_ECLOSED);
+    scene_end(&s);
+}
+
 static void a_quorum_queue_gives_a_message_twenty_one_times_by_default(void **state)
 {
     (void)state;
@@ -671,6 +692,7 @@ int main(void)
         cmocka_unit_test(a_retry_is_held_for_its_time_and_counts_against_the_prefetch),
         cmocka_unit_test(what_is_kept_goes_back_when_the_consumer_ends_and_settles_nothing_more),
         cmocka_unit_test(a_delivery_that_outlives_the_broker_is_settled_harmlessly),
+        cmocka_unit_test(a_delivery_that_outlives_its_queue_can_still_be_read),
         cmocka_unit_test(a_quorum_queue_gives_a_message_twenty_one_times_by_default),
         cmocka_unit_test(a_quorum_queue_writes_its_count_among_the_headers),
         cmocka_unit_test(max_attempts_becomes_the_delivery_limit_and_the_dead_letter_its_destination),

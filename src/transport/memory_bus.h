@@ -109,12 +109,18 @@ struct listener {
     bool closing;
     bool asleep; /* its thread waits for `wake` */
     bool threaded;
-    bool ended;    /* its thread has */
-    uint64_t turn; /* counts seeks */
+    bool ended;        /* its thread has */
+    bool in_hand;      /* its thread handles a run */
+    bool is_moving;    /* its thread handles none before the seek has returned */
+    uint64_t turn;     /* counts seeks */
+    struct work go_on; /* after a seek, when the framework takes messages again */
     pthread_t thread;
     struct cond wake;
     _Atomic bool look; /* its thread is to look at what is above, after the message at hand */
 };
+
+/* With what the names begin under which requests over topics wait for their replies. */
+#define MEMORY_REPLY_TO "_coney.reply-to."
 
 struct request {
     struct list in_bus;
@@ -290,7 +296,7 @@ void memory_route_dead(struct bus *bus, struct message *message);
 
 struct exchange *memory_exchange_find(struct bus *bus, coney_bytes name);
 
-/* The listeners of a topic, in bus->targets; `topic`: its queue, or NULL. */
+/* The listeners of a topic but for those that are being closed, in bus->targets; `topic`: its queue, or NULL. */
 size_t memory_topic_targets(struct bus *bus, coney_bytes name, const struct queue *topic);
 
 /* The queue that a name on the default exchange, or a stream's, stands for: made when it counts as being there. NULL: it does not, or memory is out. */

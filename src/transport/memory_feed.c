@@ -157,6 +157,7 @@ static coney_status open_listener(struct listener *listener, coney_call *call)
         return status;
     apply_options(listener);
     listener->has_offsets = listener->queue != NULL && listener->queue->keeps;
+    listener->feed.ordered = listener->has_offsets;
     uint64_t from = 0;
     coney_position position = position_of(listener);
     if (listener->has_offsets)
@@ -194,6 +195,21 @@ static void unlink_listener(struct listener *listener)
         memory_queue_delete(bus, queue);
 }
 
+/* A seek has ended. */
+static void go_on_locked(struct listener *listener)
+{
+    listener->is_moving = false;
+    memory_wake_if_asleep(listener);
+}
+
+static void go_on(struct work *work)
+{
+    struct listener *listener = container_of(work, struct listener, go_on);
+    lock_acquire(&listener->bus->lock);
+    go_on_locked(listener);
+    lock_release(&listener->bus->lock);
+}
+
 coney_status memory_subscribe(void *self, const coney_subscription *subscription, struct sink *sink, struct feed **feed,
                               coney_call *call)
 {
@@ -203,6 +219,7 @@ coney_status memory_subscribe(void *self, const coney_subscription *subscription
         return memory_fail(call, CONEY_ENOMEM, 0, "memory is out");
     listener->feed = (struct feed){.transport = bus->reply_feed.transport, .sink = sink};
     listener->bus = bus;
+    work_init(&listener->go_on, go_on);
     listener->subscription = subscription;
     list_init(&listener->in_bus);
     list_init(&listener->in_queue);
@@ -268,6 +285,7 @@ static void orphan(struct entry *entry)
     list_remove(&entry->open);
     entry->is_open = false;
     entry->listener = NULL;
+    entry->queue = NULL; /* which may be deleted before it is settled */
     bus->orphans++;
 }
 
@@ -323,29 +341,64 @@ coney_status memory_unsubscribe(struct feed *feed, coney_call *call)
 
 /* Moving ---------------------------------------------------------------------------------------------------------------------- */
 
+static coney_status find_position(const struct listener *listener, const coney_position *position, uint64_t *offset,
+                                  coney_call *call)
+{
+    if (!listener->has_offsets || listener->bus->face == FACE_AMQP)
+        return memory_fail(call, CONEY_EUNSUPPORTED, 0,
+                           "it has no positions: only a stream or a topic that keeps its messages has");
+    if (memory_log_find(listener->queue, position, offset))
+        return CONEY_OK;
+    const struct history *log = &listener->queue->history;
+    return memory_fail(call, CONEY_ENOOFFSET, 0, "no message has offset %llu: there are %llu to %llu (the last one excluded)",
+                       (unsigned long long)position->offset, (unsigned long long)log->first, (unsigned long long)log->next);
+}
+
+/* Its thread begins nothing any more; waits for what that has in hand. */
+static coney_status halt(struct listener *listener, coney_call *call)
+{
+    struct bus *bus = listener->bus;
+    int64_t deadline = time_after(time_now(), call != NULL && call->deadline != 0 ? call->deadline : 10 * CONEY_SECOND);
+    bool in_time = true;
+    listener->is_moving = true;
+    atomic_store_explicit(&listener->look, true, memory_order_relaxed);
+    while (listener->in_hand && in_time)
+        in_time = cond_wait(&bus->changed, &bus->lock, deadline);
+    return in_time ? CONEY_OK : memory_fail(call, CONEY_ETIMEDOUT, 0, "its handler still runs");
+}
+
+/* What it was given and has not handled, or is to handle again, is no longer its. */
+static coney_status move(struct listener *listener, uint64_t offset, coney_call *call)
+{
+    drop_own(listener);
+    for (struct entry *entry = listener->held; entry != NULL; entry = listener->held) {
+        listener->held = entry->next;
+        listener->open_count--;
+        memory_entry_drop(entry);
+    }
+    listener->not_before = 0;
+    listener->turn++;
+    return memory_log_read(listener, offset) ? CONEY_OK : memory_fail(call, CONEY_ENOMEM, 0, "memory is out");
+}
+
+/* The messages begin when it has returned: before, the framework would send them back. */
 coney_status memory_seek(struct feed *feed, const coney_position *position, coney_call *call)
 {
     struct listener *listener = container_of(feed, struct listener, feed);
     struct bus *bus = listener->bus;
     uint64_t offset = 0;
-    coney_status status = CONEY_OK;
     lock_acquire(&bus->lock);
-    const struct history *log = listener->queue != NULL ? &listener->queue->history : NULL;
-    if (!listener->has_offsets || bus->face == FACE_AMQP) {
-        status = memory_fail(call, CONEY_EUNSUPPORTED, 0,
-                             "it has no positions: only a stream or a topic that keeps its messages has");
-    } else if (!memory_log_find(listener->queue, position, &offset)) {
-        status =
-            memory_fail(call, CONEY_ENOOFFSET, 0, "no message has offset %llu: there are %llu to %llu (the last one excluded)",
-                        (unsigned long long)position->offset, (unsigned long long)log->first, (unsigned long long)log->next);
-    } else {
-        drop_own(listener);
-        listener->not_before = 0;
-        listener->turn++;
-        atomic_store_explicit(&listener->look, true, memory_order_relaxed);
-        if (!memory_log_read(listener, offset))
-            status = memory_fail(call, CONEY_ENOMEM, 0, "memory is out");
-    }
+    coney_status status = find_position(listener, position, &offset, call);
+    bool is_halted = status == CONEY_OK && listener->threaded;
+    if (is_halted && (status = halt(listener, call)) == CONEY_OK)
+        status = find_position(listener, position, &offset, call); /* which may be gone by now */
+    if (status == CONEY_OK)
+        status = move(listener, offset, call);
+    struct worker *worker = bus->broker->app->worker;
+    if (is_halted && worker != NULL)
+        worker_post(worker, &listener->go_on);
+    else if (is_halted)
+        go_on_locked(listener);
     lock_release(&bus->lock);
     return status;
 }

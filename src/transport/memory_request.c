@@ -5,8 +5,8 @@
 
 static void request_begin(struct bus *bus, struct request *request)
 {
-    text_print(request->name, sizeof request->name, "%s.%llu",
-               bus->face == FACE_AMQP ? "amq.rabbitmq.reply-to" : "_coney.reply-to", (unsigned long long)++bus->next_name);
+    text_print(request->name, sizeof request->name, "%s%llu",
+               bus->face == FACE_AMQP ? "amq.rabbitmq.reply-to." : MEMORY_REPLY_TO, (unsigned long long)++bus->next_name);
     list_init(&request->in_bus);
     list_append(&bus->requests, &request->in_bus);
 }

@@ -42,14 +42,17 @@ size_t memory_topic_targets(struct bus *bus, coney_bytes name, const struct queu
 {
     size_t count = 0;
     if (topic != NULL)
-        for (struct list *l = topic->listeners.next; l != &topic->listeners; l = l->next)
-            bus->targets[count++] = container_of(l, struct listener, in_queue);
+        for (struct list *l = topic->listeners.next; l != &topic->listeners; l = l->next) {
+            struct listener *listener = container_of(l, struct listener, in_queue);
+            if (!listener->closing)
+                bus->targets[count++] = listener;
+        }
     if (bus->options.most_specific && count > 0)
         return count;
     const struct listener *best = NULL;
     for (struct list *l = bus->patterns.next; l != &bus->patterns; l = l->next) {
         struct listener *listener = container_of(l, struct listener, in_queue);
-        if (!memory_topic_matches(listener->name, name))
+        if (listener->closing || !memory_topic_matches(listener->name, name))
             continue;
         int better = best != NULL ? memory_topic_compare(listener->name, best->name) : 0;
         if (bus->options.most_specific && better < 0)
@@ -86,19 +89,18 @@ static bool begins_with_amq(coney_bytes name)
     return name.len >= 4 && memcmp(name.data, "amq.", 4) == 0;
 }
 
-static bool waits_for_reply(const struct bus *bus, coney_bytes name)
+/* Of a request, which waits for its reply or has waited. */
+static bool is_of_request(coney_bytes name)
 {
-    for (const struct list *r = bus->requests.next; r != &bus->requests; r = r->next)
-        if (bytes_equal(coney_bytes_str(container_of(r, struct request, in_bus)->name), name))
-            return true;
-    return false;
+    const coney_bytes head = CONEY_STR(MEMORY_REPLY_TO);
+    return name.len > head.len && memcmp(name.data, head.data, head.len) == 0;
 }
 
 static bool counts_as_there(const struct bus *bus, coney_bytes name)
 {
     switch (bus->face) {
     case FACE_MEMORY:
-        return (bus->options.retain_messages > 0 || bus->options.retain_bytes > 0) && !waits_for_reply(bus, name);
+        return (bus->options.retain_messages > 0 || bus->options.retain_bytes > 0) && !is_of_request(name);
     case FACE_AMQP:
         return name.len > 0 && !begins_with_amq(name);
     case FACE_STREAM:

@@ -163,7 +163,7 @@ static void make_room(struct listener *listener, size_t handled)
 
 static void run_end(struct listener *listener, struct run *run)
 {
-    size_t gone = run->handled;
+    size_t handled = run->handled;
     struct message_pool *pool = &listener->bus->pool;
     for (struct entry *entry = run->acked; entry != NULL;) {
         struct entry *next = entry->next;
@@ -176,35 +176,56 @@ static void run_end(struct listener *listener, struct run *run)
         }
         entry = next;
     }
-    if (listener->turn != run->turn || listener->closing)
-        for (; run->left != NULL; gone++) {
-            struct entry *next = run->left->next;
-            memory_entry_drop(run->left);
-            run->left = next;
-        }
-    *run = (struct run){.left = run->left, .turn = listener->turn};
+    *run = (struct run){.left = run->left, .turn = run->turn};
+    listener->in_hand = false;
+    if (__builtin_expect(listener->is_moving, 0))
+        cond_wake_all(&listener->bus->changed);
+    make_room(listener, handled);
+}
+
+/* What is left of it is from before a seek, or nobody is to have it. */
+static void run_drop(struct listener *listener, struct run *run)
+{
+    size_t gone = 0;
+    for (; run->left != NULL; gone++) {
+        struct entry *next = run->left->next;
+        memory_entry_drop(run->left);
+        run->left = next;
+    }
     make_room(listener, gone);
+}
+
+static void run_sleep(struct listener *listener)
+{
+    bool is_awaited = listener->held != NULL && !listener->is_moving;
+    listener->asleep = true;
+    cond_wait(&listener->wake, &listener->bus->lock, is_awaited ? listener->held->due : INT64_MAX);
+    listener->asleep = false;
 }
 
 /* Waits for something in its line; false: it is to end. */
 static bool run_begin(struct listener *listener, struct run *run)
 {
-    atomic_store_explicit(&listener->look, false, memory_order_relaxed);
-    while (run->left == NULL) {
+    for (;; run_sleep(listener)) {
+        if (__builtin_expect(listener->turn != run->turn || listener->closing, 0))
+            run_drop(listener, run);
         if (listener->closing)
             return false;
-        if (listener->held != NULL)
-            memory_listener_due(listener, time_now());
-        run->left = listener->own.head;
-        listener->own = (struct line){0};
+        if (listener->is_moving)
+            continue;
+        if (run->left == NULL) {
+            if (listener->held != NULL)
+                memory_listener_due(listener, time_now());
+            run->left = listener->own.head;
+            listener->own = (struct line){0};
+        }
         if (run->left != NULL)
             break;
-        listener->asleep = true;
-        cond_wait(&listener->wake, &listener->bus->lock, listener->held != NULL ? listener->held->due : INT64_MAX);
-        listener->asleep = false;
     }
+    atomic_store_explicit(&listener->look, false, memory_order_relaxed);
     run->turn = listener->turn;
-    return !listener->closing;
+    listener->in_hand = true;
+    return true;
 }
 
 void *memory_listen(void *arg)
@@ -220,7 +241,6 @@ void *memory_listen(void *arg)
         lock_acquire(&bus->lock);
         run_end(listener, &run);
     }
-    run_end(listener, &run);
     listener->ended = true;
     cond_wake_all(&bus->changed);
     lock_release(&bus->lock);

@@ -118,6 +118,26 @@ static void a_topic_that_keeps_its_last_messages_can_be_read_again(void **state)
     scene_end(&s);
 }
 
+static void a_seek_leaves_nothing_for_later(void **state)
+{
+    (void)state;
+    struct scene s;
+    scene_memory(&s, &(coney_memory_options){.retain_messages = 10});
+    scene_read(&s, CONEY_TOPIC("log"));
+    scene_start(&s);
+    s.readers[0].how = coney_retry_after(CONEY_SECOND);
+    scene_publish(&s, "log", "0");
+    s.readers[0].how = CONEY_ACK;
+    scene_publish(&s, "log", "1");
+    const coney_position first = {.at = CONEY_STREAM_FIRST};
+    assert_int_equal(s.broker->transport->seek(s.readers[0].feed, &first, &s.call), CONEY_OK);
+    scene_run(&s);
+    scene_advance(&s, 2 * CONEY_SECOND);
+    assert_string_equal(s.readers[0].got, "0 1 0 1");
+    assert_int_equal(memory_open(s.broker), 0);
+    scene_end(&s);
+}
+
 static void the_newest_message_is_kept_however_large_it_is(void **state)
 {
     (void)state;
@@ -225,6 +245,34 @@ static void a_copy_to_a_dead_letter_says_how_often_it_was_delivered(void **state
     scene_end(&s);
 }
 
+static void remember_who_asks(struct reader *reader, struct incoming *m)
+{
+    coney_delivery_info info = {0};
+    m->feed->transport->info(m, &info);
+    snprintf(reader->ctx, 64, "%.*s", (int)info.reply_to.len, (const char *)info.reply_to.data);
+}
+
+static void a_reply_that_nobody_waits_for_any_more_is_kept_by_no_topic(void **state)
+{
+    (void)state;
+    struct scene s;
+    char who[64] = "";
+    scene_memory(&s, &(coney_memory_options){.retain_messages = 10});
+    scene_read(&s, CONEY_TOPIC("ask"));
+    scene_start(&s);
+    s.readers[0].on_delivery = remember_who_asks;
+    s.readers[0].ctx = who;
+    struct incoming reply;
+    const struct outgoing ask = {.to = CONEY_STR("ask"), .body = CONEY_STR("?")};
+    coney_call call = {.deadline = CONEY_SECOND};
+    assert_int_equal(s.broker->transport->request(s.outlet, &ask, &reply, &call), CONEY_ETIMEDOUT);
+    assert_int_not_equal(who[0], '\0');
+    const struct outgoing late = {.to = coney_bytes_str(who), .body = CONEY_STR("!"), .to_requester = true};
+    assert_int_equal(scene_send(&s, s.outlet, &late), CONEY_OK);
+    assert_int_equal(memory_ready(s.broker, who), 0);
+    scene_end(&s);
+}
+
 static void after_the_end_everything_answers_closed(void **state)
 {
     (void)state;
@@ -250,6 +298,7 @@ struct counting {
     struct feed *feed;
     _Atomic uint64_t count;
     _Atomic bool out_of_order;
+    _Atomic bool begun;
     _Atomic bool go; /* handlers wait for it while `gated` */
     bool gated;
     uint64_t next;
@@ -271,6 +320,7 @@ static void wait_until(const char *what, bool (*is_so)(void *ctx), void *ctx)
 static coney_settle count_one(struct sink *sink, struct incoming *m)
 {
     struct counting *c = (struct counting *)sink;
+    atomic_store(&c->begun, true);
     while (c->gated && !atomic_load(&c->go))
         usleep(200);
     uint64_t number = 0;
@@ -402,6 +452,11 @@ static void a_publish_waits_for_room_and_goes_on_when_there_is_some(void **state
     live_end(&l);
 }
 
+static bool has_come(void *ctx)
+{
+    return atomic_load(&((struct live *)ctx)->counting.begun);
+}
+
 static void an_end_waits_for_the_handler_and_starts_no_other(void **state)
 {
     (void)state;
@@ -412,13 +467,34 @@ static void an_end_waits_for_the_handler_and_starts_no_other(void **state)
         live_publish(&l, i);
     coney_call call = {.deadline = 20 * CONEY_MILLISECOND};
     const struct transport *t = l.broker->transport;
-    usleep(5000);
+    wait_until("the handler had begun", has_come, &l);
     assert_int_equal(t->unsubscribe(l.counting.feed, &call), CONEY_ETIMEDOUT);
     atomic_store(&l.counting.go, true);
     call.deadline = 20 * CONEY_SECOND;
     assert_int_equal(t->unsubscribe(l.counting.feed, &call), CONEY_OK);
     l.counting.feed = NULL;
-    assert_true(atomic_load(&l.counting.count) <= 1);
+    assert_int_equal(atomic_load(&l.counting.count), 1);
+    live_end(&l);
+}
+
+static void a_publish_does_not_wait_for_room_with_a_subscription_that_ends(void **state)
+{
+    (void)state;
+    struct live l;
+    live_start(&l, CONEY_TOPIC("numbers", .max_waiting = 8));
+    l.counting.gated = true;
+    pthread_t thread;
+    void *said = NULL;
+    assert_int_equal(pthread_create(&thread, NULL, publish_twenty, &l), 0);
+    wait_until("the topic was full", has_one, &l);
+    wait_until("the handler had begun", has_come, &l);
+    coney_call call = {.deadline = CONEY_MILLISECOND};
+    int64_t before = time_now();
+    assert_int_equal(l.broker->transport->unsubscribe(l.counting.feed, &call), CONEY_ETIMEDOUT);
+    pthread_join(thread, &said);
+    assert_null(said);
+    assert_true(time_now() - before < 5 * CONEY_SECOND);
+    atomic_store(&l.counting.go, true);
     live_end(&l);
 }
 
@@ -649,14 +725,17 @@ int main(void)
         cmocka_unit_test(a_message_comes_again_to_the_one_who_gave_it_back),
         cmocka_unit_test(a_kept_delivery_is_settled_later_and_may_come_again),
         cmocka_unit_test(a_topic_that_keeps_its_last_messages_can_be_read_again),
+        cmocka_unit_test(a_seek_leaves_nothing_for_later),
         cmocka_unit_test(the_newest_message_is_kept_however_large_it_is),
         cmocka_unit_test(names_that_are_no_topic_and_what_topics_do_not_have_are_refused),
         cmocka_unit_test(properties_and_headers_arrive_as_they_were),
         cmocka_unit_test(a_copy_to_a_dead_letter_says_how_often_it_was_delivered),
+        cmocka_unit_test(a_reply_that_nobody_waits_for_any_more_is_kept_by_no_topic),
         cmocka_unit_test(after_the_end_everything_answers_closed),
         cmocka_unit_test(a_thread_gets_everything_in_order),
         cmocka_unit_test(a_publish_waits_for_room_and_goes_on_when_there_is_some),
         cmocka_unit_test(an_end_waits_for_the_handler_and_starts_no_other),
+        cmocka_unit_test(a_publish_does_not_wait_for_room_with_a_subscription_that_ends),
         cmocka_unit_test(kept_deliveries_are_settled_from_several_threads),
         cmocka_unit_test(a_retry_comes_when_its_time_is_over),
         cmocka_unit_test(a_request_waits_for_its_reply_and_not_for_ever),
