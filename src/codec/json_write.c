@@ -34,18 +34,23 @@ static const char pairs[] = "000102030405060708091011121314151617181920212223242
 /* Writes the digits in front of `end` and returns where they begin. */
 static inline uint8_t *digits_before(uint8_t *end, uint64_t number)
 {
-    while (number >= 100) {
-        uint64_t rest = number / 100;
+    for (; number > UINT32_MAX; number /= 100) {
         end -= 2;
-        memcpy(end, pairs + (number - rest * 100) * 2, 2);
-        number = rest;
+        memcpy(end, pairs + number % 100 * 2, 2);
     }
-    if (number < 10) {
-        *--end = (uint8_t)('0' + number);
+    uint32_t left = (uint32_t)number;
+    while (left >= 100) {
+        uint32_t rest = left / 100;
+        end -= 2;
+        memcpy(end, pairs + (left - rest * 100) * 2, 2);
+        left = rest;
+    }
+    if (left < 10) {
+        *--end = (uint8_t)('0' + left);
         return end;
     }
     end -= 2;
-    memcpy(end, pairs + number * 2, 2);
+    memcpy(end, pairs + left * 2, 2);
     return end;
 }
 

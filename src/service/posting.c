@@ -347,7 +347,8 @@ static inline __attribute__((always_inline)) coney_status encode(struct posting 
     return body->failed == 0 ? CONEY_OK : CONEY_ENOMEM;
 }
 
-static coney_status write_message(struct posting *g, const coney_type *type, const void *value, const coney_field *chosen)
+static inline __attribute__((always_inline)) coney_status write_message(struct posting *g, const coney_type *type,
+                                                                        const void *value, const coney_field *chosen)
 {
     coney_status status = encode(g, type, value);
     if (status == CONEY_OK)
