@@ -245,6 +245,50 @@ static void batches_end_with_their_chunk(void **state)
     assert_true(stored() != UINT64_MAX && stored() >= 249);
 }
 
+/* The batches with the ids 0 and 100 in them fail at first, each in another way. */
+static coney_settle fail_batches(coney_batch *batch, const order *values, size_t count)
+{
+    coney_settle how = CONEY_ACK;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t attempt = coney_delivery_attempt(coney_batch_delivery(batch, i));
+        see(values[i].id, attempt);
+        if (values[i].id % 100 == 0 && attempt < 3)
+            how = values[i].id == 0 ? CONEY_FAILED : CONEY_REQUEUE;
+    }
+    return how;
+}
+CONEY_BATCH_HANDLER(fail_batches, order);
+
+static void a_failed_batch_holds_back_later_ones(void **state)
+{
+    (void)state;
+    order_some(0, 300);
+    coney_app *app;
+    coney_broker *broker = set(&app);
+    coney_subscribe(broker, &(coney_subscription){.source = CONEY_STREAM(orders, .start_if_new = CONEY_STREAM_FIRST),
+                                                  .handler = fail_batches_handler,
+                                                  .batch = 32,
+                                                  .on_failure = 50 * CONEY_MILLISECOND});
+    start(app);
+    wait_for(300 + 2 * 2);
+    while (seen.ids[seen.count - 1] != 299)
+        wait_for(seen.count + 1);
+    assert_int_equal(stop(&app), 0);
+    uint64_t attempts[300] = {0};
+    uint64_t last = 0;
+    for (size_t i = 0; i < seen.count; i++) {
+        uint64_t id = seen.ids[i];
+        assert_int_equal(seen.attempts[i], ++attempts[id]);
+        if (seen.attempts[i] == 1)
+            assert_int_equal(id, i == 0 ? 0 : last + 1);
+        last = seen.attempts[i] == 1 ? id : last;
+    }
+    assert_int_equal(attempts[0], 3);
+    assert_int_equal(attempts[100], 3);
+    assert_int_equal(last, 299);
+    assert_true(stored() != UINT64_MAX && stored() >= 299);
+}
+
 static void lanes_by_key_keep_each_customers_order(void **state)
 {
     (void)state;
@@ -364,6 +408,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_message_that_fails_too_often_goes_to_the_dead_letters_and_later_ones_wait_until_then,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(batches_end_with_their_chunk, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_failed_batch_holds_back_later_ones, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lanes_by_key_keep_each_customers_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_handler_seeks_back_and_what_follows_is_in_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_seek_from_outside_moves_lanes_too_and_an_unknown_position_is_refused, set_up,
