@@ -219,7 +219,7 @@ static coney_settle requeue(struct inbox *inbox, struct incoming *m, size_t nth)
     return CONEY_REQUEUE;
 }
 
-static void a_quorum_queue_counts_attempts_and_dead_letters_after_the_last(void **state)
+static void a_quorum_queue_counts_attempts_and_dead_letters_beyond_its_limit(void **state)
 {
     (void)state;
     struct rig rig;
@@ -228,7 +228,8 @@ static void a_quorum_queue_counts_attempts_and_dead_letters_after_the_last(void 
     coney_amqp_queue dead = {.name = rig.other};
     assert_int_equal(coney_amqp_queue_declare(rig.outside, &dead, NULL), CONEY_OK);
     rig_add(&rig, &inbox,
-            &(coney_subscription){.source = CONEY_QUEUE(rig.queue, .declare = true, .type = CONEY_QUEUE_QUORUM),
+            &(coney_subscription){.source =
+                                      CONEY_QUEUE(rig.queue, .declare = true, .type = CONEY_QUEUE_QUORUM, .delivery_limit = 2),
                                   .max_attempts = 3,
                                   .dead_letter = rig.other});
     rig_start(&rig);
@@ -238,26 +239,6 @@ static void a_quorum_queue_counts_attempts_and_dead_letters_after_the_last(void 
     assert_int_equal(inbox_count(&inbox), 3);
     for (size_t i = 0; i < 3; i++)
         assert_int_equal(inbox_of(&inbox, i).attempt, i + 1);
-    rig_down(&rig);
-    inbox_free(&inbox);
-}
-
-static void one_attempt_on_a_quorum_queue_is_no_second_delivery(void **state)
-{
-    (void)state;
-    struct rig rig;
-    struct inbox inbox = {.decide = requeue};
-    up(&rig);
-    coney_amqp_queue dead = {.name = rig.other};
-    assert_int_equal(coney_amqp_queue_declare(rig.outside, &dead, NULL), CONEY_OK);
-    rig_add(&rig, &inbox,
-            &(coney_subscription){.source = CONEY_QUEUE(rig.queue, .declare = true, .type = CONEY_QUEUE_QUORUM),
-                                  .max_attempts = 1,
-                                  .dead_letter = rig.other});
-    rig_start(&rig);
-    rig_publish(&rig, rig.queue, "m0");
-    rig_wait_for_ready(&rig, rig.other, 1);
-    assert_int_equal(inbox_count(&inbox), 1);
     rig_down(&rig);
     inbox_free(&inbox);
 }
@@ -564,8 +545,7 @@ int main(void)
         cmocka_unit_test(more_headers_than_have_room_at_hand_go_with_the_key),
         cmocka_unit_test(bound_queues_get_what_their_bindings_say),
         cmocka_unit_test(a_queue_that_the_broker_names_gets_what_it_is_bound_to_and_goes_with_the_service),
-        cmocka_unit_test(a_quorum_queue_counts_attempts_and_dead_letters_after_the_last),
-        cmocka_unit_test(one_attempt_on_a_quorum_queue_is_no_second_delivery),
+        cmocka_unit_test(a_quorum_queue_counts_attempts_and_dead_letters_beyond_its_limit),
         cmocka_unit_test(a_classic_queue_says_only_that_a_message_comes_again),
         cmocka_unit_test(a_rejected_message_goes_where_the_queue_says),
         cmocka_unit_test(no_more_come_than_the_prefetch_and_what_is_kept_goes_back_at_the_end),

@@ -121,17 +121,26 @@ static coney_settle confirm_and_reject(coney_delivery *d, const order *o)
 }
 CONEY_HANDLER(confirm_and_reject, order);
 
-/* Serves the orders, from a queue of this type, with one subscription of which the source is filled in. */
-static void serve(coney_queue_type type, const coney_subscription *subscription, const coney_app_options *options)
+/* Serves the orders, from a queue of this type whose rejected messages go to `letters`, with one subscription of which the source is filled in. */
+static void serve_as(coney_queue_type type, const char *letters, const coney_subscription *subscription,
+                     const coney_app_options *options)
 {
     coney_subscription mine = *subscription;
-    const coney_queue_source queue = {
-        .name = orders, .type = type, .declare = true, .dead_letter_exchange = "", .dead_letter_routing_key = spent};
+    const coney_queue_source queue = {.name = orders,
+                                      .type = type,
+                                      .declare = true,
+                                      .dead_letter_exchange = letters != NULL ? "" : NULL,
+                                      .dead_letter_routing_key = letters};
     desk_declare(&desk, spent, CONEY_QUEUE_CLASSIC);
     shop_set(&shop, &node, options);
     mine.source = coney_source_queue(&queue);
     assert_int_equal(coney_subscribe(shop.rabbit, &mine), CONEY_OK);
     shop_start(&shop);
+}
+
+static void serve(coney_queue_type type, const coney_subscription *subscription, const coney_app_options *options)
+{
+    serve_as(type, spent, subscription, options);
 }
 
 /* What they return ------------------------------------------------------------------------------------------------------ */
@@ -408,6 +417,28 @@ static void N02_N03_poison_among_innocent_messages_is_counted_for_itself_and_com
     }
 }
 
+/* A quorum queue counts what stops give back; that alone must not end a message. */
+static void N03_what_four_stops_gave_back_unseen_is_handled_in_the_end(void **state)
+{
+    (void)state;
+    takes_ms = 50;
+    const coney_subscription till = {.handler = take_its_time_handler, .max_attempts = 1, .dead_letter = spent};
+    for (size_t round = 0; round < 4; round++) {
+        serve_as(CONEY_QUEUE_QUORUM, NULL, &till, NULL);
+        if (round == 0)
+            desk_put_orders(&desk, orders, 0, 20);
+        sights_wait(&seen, sights_count(&seen) + 1);
+        assert_int_equal(shop_stop(&shop), 0);
+    }
+    assert_true(sights_count(&seen) < 20);
+    serve_as(CONEY_QUEUE_QUORUM, NULL, &till, NULL);
+    sights_wait(&seen, 20);
+    assert_int_equal(shop_stop(&shop), 0);
+    assert_int_equal(sights_count(&seen), 20);
+    assert_int_equal(desk_ready(&desk, orders), 0);
+    assert_int_equal(desk_ready(&desk, spent), 0);
+}
+
 static void N04_the_first_delivery_is_attempt_one_and_each_further_one_more(void **state)
 {
     (void)state;
@@ -442,6 +473,7 @@ int main(void)
         TEST(a_rejected_order_is_rejected_whatever_became_of_its_receipt),
         TEST(an_order_whose_dead_letter_no_queue_takes_waits_for_one),
         TEST(N02_N03_poison_among_innocent_messages_is_counted_for_itself_and_comes_to_its_end),
+        TEST(N03_what_four_stops_gave_back_unseen_is_handled_in_the_end),
         TEST(N04_the_first_delivery_is_attempt_one_and_each_further_one_more),
     };
     int failed = run_tests(tests);

@@ -216,15 +216,14 @@ static void what_is_kept_over_a_cut_comes_again_and_its_settlement_says_so(void 
 /* Dead letters ------------------------------------------------------------------------------------------------------------ */
 
 /* More than the prefetch wait for a place that does not come: the app stops in time, and all of them are with the broker. */
-static void dead_letters_without_a_place_are_with_the_broker_after_a_stop(void **state)
+static void hold_dead_letters(coney_queue_type type)
 {
-    (void)state;
-    desk_declare(&desk, orders, CONEY_QUEUE_CLASSIC);
     shop_set(&shop, &node, NULL);
-    coney_subscribe(shop.rabbit, &(coney_subscription){.source = CONEY_QUEUE(orders, .prefetch = 5),
-                                                       .handler = give_up_handler,
-                                                       .max_attempts = 1,
-                                                       .dead_letter = spent});
+    coney_subscribe(shop.rabbit,
+                    &(coney_subscription){.source = CONEY_QUEUE(orders, .declare = true, .type = type, .prefetch = 5),
+                                          .handler = give_up_handler,
+                                          .max_attempts = 1,
+                                          .dead_letter = spent});
     shop_start(&shop);
     desk_put_orders(&desk, orders, 0, 10);
     sights_wait(&seen, 5);
@@ -233,8 +232,21 @@ static void dead_letters_without_a_place_are_with_the_broker_after_a_stop(void *
     assert_int_equal(shop_stop(&shop), 0);
     if (now_ms() - began > scaled_ms(5000))
         fail_msg("it took %lld ms", (long long)(now_ms() - began));
-    desk_wait_for_ready(&desk, orders, 10);
     assert_int_equal(sights_count(&seen), 5);
+}
+
+static void dead_letters_without_a_place_are_with_the_broker_after_a_stop(void **state)
+{
+    (void)state;
+    hold_dead_letters(CONEY_QUEUE_CLASSIC);
+    desk_wait_for_ready(&desk, orders, 10);
+}
+
+static void dead_letters_of_a_quorum_queue_without_a_place_are_with_the_broker_after_a_stop(void **state)
+{
+    (void)state;
+    hold_dead_letters(CONEY_QUEUE_QUORUM);
+    desk_wait_for_ready(&desk, orders, 10);
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
@@ -251,6 +263,7 @@ int main(void)
         TEST(a_transaction_whose_connection_is_cut_before_its_commit_leaves_nothing_and_is_made_again),
         TEST(what_is_kept_over_a_cut_comes_again_and_its_settlement_says_so),
         TEST(dead_letters_without_a_place_are_with_the_broker_after_a_stop),
+        TEST(dead_letters_of_a_quorum_queue_without_a_place_are_with_the_broker_after_a_stop),
     };
     int failed = run_tests(tests);
     desk_close(&desk);

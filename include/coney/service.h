@@ -296,8 +296,10 @@ typedef struct coney_queue_source {
     const coney_queue_binding *bindings; /* with `.declare`; ends at the first without an exchange */
     const char *dead_letter_exchange;    /* with `.declare`, as all that follows up to max_priority; as of coney_amqp_queue */
     const char *dead_letter_routing_key;
-    int64_t delivery_limit; /* quorum; 0 = the broker's default, or max_attempts - 1 where that is set; CONEY_OFF = none */
-    int64_t message_ttl;    /* nanoseconds, as the next */
+    /* Quorum. 0 = the broker's default, or max_attempts and 20 more where that is set: the broker also counts what a stop or a
+     * lost connection gives back, and what is beyond the limit it ends without a handler. CONEY_OFF = none */
+    int64_t delivery_limit;
+    int64_t message_ttl; /* nanoseconds, as the next */
     int64_t expires;
     int64_t max_length; /* messages */
     int64_t max_length_bytes;

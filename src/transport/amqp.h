@@ -99,11 +99,9 @@ void tamqp_check_broker(void *self, struct mistakes *mistakes);
 void tamqp_check_source(void *self, const coney_subscription *subscription, struct mistakes *mistakes);
 void tamqp_check_publisher(void *self, const coney_publisher_options *options, struct mistakes *mistakes);
 
-/* amqp_topology.c: the queue of a source; `room` is for arguments that have to be made up. */
-struct tamqp_queue_room {
-    coney_field *fields; /* freed by the caller */
-};
-coney_status tamqp_queue_of(const coney_subscription *subscription, coney_amqp_queue *queue, struct tamqp_queue_room *room);
+/* amqp_topology.c: the queue of a source. A quorum queue's delivery limit is max_attempts and as many more: stops and cuts count, too. */
+#define TAMQP_GIVEN_BACK 20
+coney_amqp_queue tamqp_queue_of(const coney_subscription *subscription);
 coney_status tamqp_declare(void *self, coney_call *call);
 
 /* The queue of a subscription as the client knows it: its name, or the one that the broker has made. */
@@ -180,6 +178,7 @@ int64_t tamqp_expiration(coney_bytes text);
 /* amqp_outlet.c: as of struct transport. */
 coney_status tamqp_open_outlet(void *self, const struct outlet_options *options, struct outlet **outlet, coney_call *call);
 coney_status tamqp_publish(struct outlet *outlet, const struct outgoing *message, uint64_t tag);
+coney_status tamqp_flush(struct outlet *outlet, coney_call *call);
 coney_status tamqp_close_outlet(struct outlet *outlet, coney_call *call);
 coney_status tamqp_request(struct outlet *outlet, const struct outgoing *message, struct incoming *reply, coney_call *call);
 coney_status tamqp_tx_begin(struct outlet *outlet, void **tx, coney_call *call);

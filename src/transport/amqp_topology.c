@@ -15,40 +15,27 @@ static bool is_given(const coney_queue_source *source, coney_bytes argument)
     return false;
 }
 
-/* With max_attempts a quorum queue counts along, so that a message on which the process dies comes to its end, too. A limit of 0 is written as an
- * argument: in the struct that is the broker's default. */
-static coney_status limit_attempts(const coney_subscription *subscription, coney_amqp_queue *queue,
-                                   struct tamqp_queue_room *room)
+/* With max_attempts a quorum queue counts along, so that a message on which the process dies comes to its end, too. It also counts what a stop or a cut
+ * gives back before a handler had it: with no more than max_attempts such messages would end unseen. */
+static void limit_attempts(const coney_subscription *subscription, coney_amqp_queue *queue)
 {
     const coney_queue_source *source = tamqp_source(subscription);
-    bool limits = subscription->max_attempts > 0 && source->type == CONEY_QUEUE_QUORUM;
-    if (limits && subscription->dead_letter != NULL && queue->dead_letter_exchange == NULL &&
+    if (subscription->max_attempts == 0 || source->type != CONEY_QUEUE_QUORUM)
+        return;
+    if (subscription->dead_letter != NULL && queue->dead_letter_exchange == NULL &&
         !is_given(source, CONEY_STR("x-dead-letter-exchange"))) {
         queue->dead_letter_exchange = "";
         queue->dead_letter_routing_key = subscription->dead_letter;
     }
-    if (!limits || queue->delivery_limit != 0 || is_given(source, CONEY_STR("x-delivery-limit")))
-        return CONEY_OK;
-    queue->delivery_limit = subscription->max_attempts - 1;
-    if (queue->delivery_limit > 0)
-        return CONEY_OK;
-    room->fields = calloc(source->argument_count + 1, sizeof *room->fields);
-    if (room->fields == NULL)
-        return CONEY_ENOMEM;
-    for (size_t i = 0; i < source->argument_count; i++)
-        room->fields[i] = source->arguments[i];
-    room->fields[source->argument_count] = (coney_field){CONEY_STR("x-delivery-limit"), coney_value_i64(0)};
-    queue->arguments = room->fields;
-    queue->argument_count = source->argument_count + 1;
-    return CONEY_OK;
+    if (queue->delivery_limit == 0 && !is_given(source, CONEY_STR("x-delivery-limit")))
+        queue->delivery_limit = subscription->max_attempts + TAMQP_GIVEN_BACK;
 }
 
-coney_status tamqp_queue_of(const coney_subscription *subscription, coney_amqp_queue *queue, struct tamqp_queue_room *room)
+coney_amqp_queue tamqp_queue_of(const coney_subscription *subscription)
 {
     const coney_queue_source *source = tamqp_source(subscription);
     bool is_named = source->name != NULL && source->name[0] != '\0';
-    room->fields = NULL;
-    *queue = (coney_amqp_queue){
+    coney_amqp_queue queue = {
         .name = source->name,
         .type = source->type,
         .message_ttl = source->message_ttl,
@@ -66,9 +53,10 @@ coney_status tamqp_queue_of(const coney_subscription *subscription, coney_amqp_q
         .auto_delete = source->auto_delete,
         .single_active_consumer = source->single_active_consumer,
     };
-    if (queue->exclusive && queue->type == CONEY_QUEUE_DEFAULT)
-        queue->type = CONEY_QUEUE_CLASSIC; /* whatever the virtual host's default is */
-    return limit_attempts(subscription, queue, room);
+    if (queue.exclusive && queue.type == CONEY_QUEUE_DEFAULT)
+        queue.type = CONEY_QUEUE_CLASSIC; /* whatever the virtual host's default is */
+    limit_attempts(subscription, &queue);
+    return queue;
 }
 
 /* Queues that the broker names ----------------------------------------------------------------------------------------------- */
@@ -144,22 +132,14 @@ static coney_status declare_own_queue(struct tamqp *t, const coney_subscription 
 {
     if (!tamqp_source(subscription)->declare)
         return CONEY_OK;
-    coney_amqp_queue queue;
-    struct tamqp_queue_room room;
-    coney_status status = tamqp_queue_of(subscription, &queue, &room);
-    if (status != CONEY_OK)
-        return app_refuse(call, status, "%s", coney_status_text(status));
+    coney_amqp_queue queue = tamqp_queue_of(subscription);
     if (queue.name == NULL || queue.name[0] == '\0') {
         struct tamqp_named *named = need_named(t, subscription);
-        if (named == NULL) {
-            free(room.fields);
+        if (named == NULL)
             return app_refuse(call, CONEY_ENOMEM, "%s", coney_status_text(CONEY_ENOMEM));
-        }
         queue.info = &named->info;
     }
-    status = coney_amqp_queue_declare(t->rabbit, &queue, call);
-    free(room.fields);
-    return status;
+    return coney_amqp_queue_declare(t->rabbit, &queue, call);
 }
 
 static coney_status bind_own_queue(struct tamqp *t, const coney_subscription *subscription, coney_call *call)

@@ -9,13 +9,6 @@
 
 #include <cmocka.h>
 
-static coney_amqp_queue queue_of(const coney_subscription *subscription, struct tamqp_queue_room *room)
-{
-    coney_amqp_queue queue;
-    assert_int_equal(tamqp_queue_of(subscription, &queue, room), CONEY_OK);
-    return queue;
-}
-
 static void a_source_says_what_its_queue_is_declared_with(void **state)
 {
     (void)state;
@@ -25,8 +18,7 @@ static void a_source_says_what_its_queue_is_declared_with(void **state)
                                                         .dead_letter_routing_key = "k", .max_priority = 5, .transient = true,
                                                         .exclusive = true, .auto_delete = true, .single_active_consumer = true,
                                                         .arguments = &extra, .argument_count = 1)};
-    struct tamqp_queue_room room;
-    coney_amqp_queue queue = queue_of(&s, &room);
+    coney_amqp_queue queue = tamqp_queue_of(&s);
     assert_string_equal(queue.name, "q");
     assert_int_equal(queue.type, CONEY_QUEUE_CLASSIC);
     assert_int_equal(queue.message_ttl, 1);
@@ -39,62 +31,43 @@ static void a_source_says_what_its_queue_is_declared_with(void **state)
     assert_true(queue.transient && queue.exclusive && queue.auto_delete && queue.single_active_consumer);
     assert_ptr_equal(queue.arguments, &extra);
     assert_int_equal(queue.argument_count, 1);
-    assert_null(room.fields);
 }
 
 static void a_queue_without_a_name_is_exclusive_and_classic(void **state)
 {
     (void)state;
     const coney_subscription s = {.source = CONEY_QUEUE(NULL, .declare = true)};
-    struct tamqp_queue_room room;
-    coney_amqp_queue queue = queue_of(&s, &room);
+    coney_amqp_queue queue = tamqp_queue_of(&s);
     assert_true(queue.exclusive);
     assert_int_equal(queue.type, CONEY_QUEUE_CLASSIC);
 }
 
-static void a_quorum_queue_counts_along_with_max_attempts(void **state)
+static void a_quorum_queue_counts_along_with_max_attempts_and_leaves_room_for_what_is_given_back(void **state)
 {
     (void)state;
-    struct tamqp_queue_room room;
     const coney_field own_limit = {CONEY_STR("x-delivery-limit"), coney_value_i64(9)};
     const coney_field own_letters = {CONEY_STR("x-dead-letter-exchange"), coney_value_string(CONEY_STR("letters"))};
     coney_subscription s = {.source = CONEY_QUEUE("q", .type = CONEY_QUEUE_QUORUM), .max_attempts = 3, .dead_letter = "dead"};
-    coney_amqp_queue queue = queue_of(&s, &room);
-    assert_int_equal(queue.delivery_limit, 2);
+    coney_amqp_queue queue = tamqp_queue_of(&s);
+    assert_int_equal(queue.delivery_limit, 3 + TAMQP_GIVEN_BACK);
     assert_string_equal(queue.dead_letter_exchange, "");
     assert_string_equal(queue.dead_letter_routing_key, "dead");
 
     s.source = CONEY_QUEUE("q", .type = CONEY_QUEUE_QUORUM, .delivery_limit = 7, .dead_letter_exchange = "letters");
-    queue = queue_of(&s, &room);
+    queue = tamqp_queue_of(&s);
     assert_int_equal(queue.delivery_limit, 7);
     assert_string_equal(queue.dead_letter_exchange, "letters");
     assert_null(queue.dead_letter_routing_key);
 
     s.source = CONEY_QUEUE("q", .type = CONEY_QUEUE_QUORUM, .arguments = &own_limit, .argument_count = 1);
-    assert_int_equal(queue_of(&s, &room).delivery_limit, 0);
+    assert_int_equal(tamqp_queue_of(&s).delivery_limit, 0);
     s.source = CONEY_QUEUE("q", .type = CONEY_QUEUE_QUORUM, .arguments = &own_letters, .argument_count = 1);
-    assert_null(queue_of(&s, &room).dead_letter_exchange);
+    assert_null(tamqp_queue_of(&s).dead_letter_exchange);
 
     s.source = CONEY_QUEUE("q", .type = CONEY_QUEUE_CLASSIC);
-    queue = queue_of(&s, &room);
+    queue = tamqp_queue_of(&s);
     assert_int_equal(queue.delivery_limit, 0);
     assert_null(queue.dead_letter_exchange);
-}
-
-static void one_attempt_is_a_limit_of_nothing_beside_the_other_arguments(void **state)
-{
-    (void)state;
-    const coney_field extra = {CONEY_STR("x-quorum-initial-group-size"), coney_value_i64(1)};
-    const coney_subscription s = {
-        .source = CONEY_QUEUE("q", .type = CONEY_QUEUE_QUORUM, .arguments = &extra, .argument_count = 1), .max_attempts = 1};
-    struct tamqp_queue_room room;
-    coney_amqp_queue queue = queue_of(&s, &room);
-    assert_int_equal(queue.delivery_limit, 0);
-    assert_int_equal(queue.argument_count, 2);
-    assert_true(bytes_equal(queue.arguments[0].key, extra.key));
-    assert_true(bytes_equal(queue.arguments[1].key, CONEY_STR("x-delivery-limit")));
-    assert_int_equal(queue.arguments[1].value.as.i64, 0);
-    free(room.fields);
 }
 
 int main(void)
@@ -102,8 +75,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_source_says_what_its_queue_is_declared_with),
         cmocka_unit_test(a_queue_without_a_name_is_exclusive_and_classic),
-        cmocka_unit_test(a_quorum_queue_counts_along_with_max_attempts),
-        cmocka_unit_test(one_attempt_is_a_limit_of_nothing_beside_the_other_arguments),
+        cmocka_unit_test(a_quorum_queue_counts_along_with_max_attempts_and_leaves_room_for_what_is_given_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

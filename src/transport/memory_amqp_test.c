@@ -212,19 +212,36 @@ static void a_quorum_queue_writes_its_count_among_the_headers(void **state)
     scene_end(&s);
 }
 
-static void max_attempts_becomes_the_delivery_limit_and_the_dead_letter_its_destination(void **state)
+static void what_is_beyond_the_delivery_limit_goes_to_the_dead_letters_of_the_subscription(void **state)
+{
+    (void)state;
+    struct scene s;
+    scene_amqp(&s);
+    coney_subscribe(s.broker, &(coney_subscription){.source = CONEY_QUEUE("orders", .declare = true, .type = CONEY_QUEUE_QUORUM,
+                                                                          .delivery_limit = 2),
+                                                    .max_attempts = 3,
+                                                    .dead_letter = "spent"});
+    scene_start(&s);
+    s.readers[0].how = CONEY_REQUEUE;
+    scene_publish(&s, "orders", "1");
+    assert_int_equal(s.readers[0].count, 3);
+    assert_int_equal(memory_ready(s.broker, "spent"), 1);
+    scene_end(&s);
+}
+
+static void with_max_attempts_the_limit_leaves_room_for_what_is_given_back(void **state)
 {
     (void)state;
     struct scene s;
     scene_amqp(&s);
     coney_subscribe(s.broker,
                     &(coney_subscription){.source = CONEY_QUEUE("orders", .declare = true, .type = CONEY_QUEUE_QUORUM),
-                                          .max_attempts = 3,
+                                          .max_attempts = 1,
                                           .dead_letter = "spent"});
     scene_start(&s);
     s.readers[0].how = CONEY_REQUEUE;
     scene_publish(&s, "orders", "1");
-    assert_int_equal(s.readers[0].count, 3);
+    assert_int_equal(s.readers[0].count, 22);
     assert_int_equal(memory_ready(s.broker, "spent"), 1);
     scene_end(&s);
 }
@@ -695,7 +712,8 @@ int main(void)
         cmocka_unit_test(a_delivery_that_outlives_its_queue_can_still_be_read),
         cmocka_unit_test(a_quorum_queue_gives_a_message_twenty_one_times_by_default),
         cmocka_unit_test(a_quorum_queue_writes_its_count_among_the_headers),
-        cmocka_unit_test(max_attempts_becomes_the_delivery_limit_and_the_dead_letter_its_destination),
+        cmocka_unit_test(what_is_beyond_the_delivery_limit_goes_to_the_dead_letters_of_the_subscription),
+        cmocka_unit_test(with_max_attempts_the_limit_leaves_room_for_what_is_given_back),
         cmocka_unit_test(a_rejected_message_goes_to_the_dead_letter_exchange_and_says_why),
         cmocka_unit_test(a_message_expires_at_the_head_of_its_queue_and_becomes_a_dead_letter),
         cmocka_unit_test(a_dead_letter_that_circles_by_itself_is_dropped),

@@ -2,7 +2,8 @@
 #include "base/bytes.h"
 #include "transport/memory_bus.h"
 
-enum { DEFAULT_DELIVERY_LIMIT = 20 };
+/* The broker's own limit, and what a declaration leaves beyond max_attempts for what stops and cuts give back. */
+enum { DEFAULT_DELIVERY_LIMIT = 20, GIVEN_BACK = 20 };
 
 /* Arguments of queues by their names on the wire. What has no place in the terms changes nothing that is modelled here. */
 static const struct argument {
@@ -104,7 +105,7 @@ static int64_t limit_of(coney_queue_type type, int64_t limit)
     return limit != 0 ? limit : type == CONEY_QUEUE_QUORUM ? DEFAULT_DELIVERY_LIMIT : CONEY_OFF;
 }
 
-/* What a subscription makes of its queue: with max_attempts a quorum queue counts for it. */
+/* What a subscription makes of its queue: with max_attempts a quorum queue counts along. */
 struct queue_terms memory_terms_of_source(const coney_queue_source *s, const coney_subscription *subscription)
 {
     bool counts = s->declare && s->type == CONEY_QUEUE_QUORUM && subscription->max_attempts > 0;
@@ -116,7 +117,7 @@ struct queue_terms memory_terms_of_source(const coney_queue_source *s, const con
         .max_length_bytes = s->max_length_bytes,
         .max_priority = s->max_priority,
         .delivery_limit =
-            counts && s->delivery_limit == 0 ? subscription->max_attempts - 1 : limit_of(s->type, s->delivery_limit),
+            counts && s->delivery_limit == 0 ? subscription->max_attempts + GIVEN_BACK : limit_of(s->type, s->delivery_limit),
         .dead_letter_exchange = s->dead_letter_exchange,
         .dead_letter_routing_key = s->dead_letter_routing_key,
         .transient = s->transient,
