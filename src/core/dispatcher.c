@@ -91,11 +91,13 @@ static bool end(struct lane *lane, bool more)
     return lane->woken && !lane_is_stopped(lane);
 }
 
+/* A handler may step the loop of another lane. */
 static bool run(struct lane *lane)
 {
+    struct lane *outer = here;
     here = lane;
     bool more = lane->run(lane);
-    here = NULL;
+    here = outer;
     return more;
 }
 

@@ -64,6 +64,7 @@ struct probe {
     unsigned portions; /* how often it has more */
     bool wake_inside;
     bool stop_inside;
+    coney_loop *steps; /* a loop that it steps inside, or NULL */
     bool current_inside, here_inside, stopped_inside, stop_result, blocked_inside;
     const char *name; /* added to the journal at each run */
     char *journal;
@@ -76,6 +77,8 @@ static bool run_probe(struct lane *lane)
     sigset_t blocked;
     pthread_sigmask(SIG_SETMASK, NULL, &blocked);
     p->blocked_inside = sigismember(&blocked, SIGTERM) == 1 && sigismember(&blocked, SIGUSR1) == 1;
+    if (p->steps != NULL)
+        coney_loop_step(p->steps);
     p->current_inside = lane_is_current(lane);
     p->here_inside = lane_here() == lane;
     pthread_getname_np(pthread_self(), p->thread_name, sizeof p->thread_name);
@@ -418,6 +421,25 @@ static void a_lane_without_a_dispatcher_runs_inside_the_step_in_which_it_was_wok
     coney_loop_free(&loop);
 }
 
+static void a_lane_that_steps_the_loop_of_another_is_itself_again_afterwards(void **state)
+{
+    (void)state;
+    struct dispatcher *d = start();
+    coney_loop *loop = coney_loop_new();
+    struct probe inner, outer;
+    probe_init(&inner, NULL, loop);
+    probe_init(&outer, d, NULL);
+    lane_wake(&inner.lane);
+    outer.steps = loop;
+    lane_wake(&outer.lane);
+    assert_true(count_wait(&outer.ended, 1));
+    pass_through(d);
+    assert_true(inner.here_inside);
+    assert_true(outer.here_inside);
+    coney_loop_free(&loop);
+    dispatcher_stop(d);
+}
+
 static void a_lane_on_a_loop_with_more_runs_in_the_next_round(void **state)
 {
     (void)state;
@@ -651,6 +673,7 @@ int main(void)
         cmocka_unit_test(a_dispatcher_stops_although_its_lanes_have_more_to_do),
         cmocka_unit_test(a_forked_child_frees_the_dispatcher_and_does_not_wait),
         cmocka_unit_test(a_lane_without_a_dispatcher_runs_inside_the_step_in_which_it_was_woken),
+        cmocka_unit_test(a_lane_that_steps_the_loop_of_another_is_itself_again_afterwards),
         cmocka_unit_test(a_lane_on_a_loop_with_more_runs_in_the_next_round),
         cmocka_unit_test(a_stopped_lane_on_a_loop_is_not_run_until_it_is_resumed),
         cmocka_unit_test(a_lane_on_a_loop_that_stops_itself_runs_no_more),
