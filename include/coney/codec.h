@@ -31,6 +31,9 @@
  *   F(list_of, x, T)         T_list
  *   F(map_of, x, T)          T_map
  *
+ * Strings that one of the codecs here has decoded end in a NUL that is not counted, so `.data` serves as a C string where no
+ * NUL stands inside.
+ *
  * Options of a member, at most four, after its kind, name and type:
  *   name("n")                its name on the wire
  *   default("text")          what it is when it is absent, in the text form of its kind: bool, numbers, string, time, enum

@@ -36,7 +36,7 @@
  *
  * On streams and retained topics the order of the log holds when something is to come again (CONEY_REQUEUE, coney_retry_after,
  * CONEY_FAILED with a policy of retry): the handler gets it again, after the delay, before what is behind it.
- *   one lane           of the subscription; on a retained topic only without a delay
+ *   one lane           of the subscription; not on retained topics, where it comes when it is due
  *   lanes with by_key  of the same lane, so of the same key; without by_key there is no order
  *   batches            of the same lane: what is to come again of a batch comes as a batch, before the next one. A batch's
  *                      lane also waits for the confirms of what it published, so a publish failure keeps the order, too
@@ -176,6 +176,7 @@ CONEY_API void coney_app_free(coney_app **app);
  *   run, or nothing    starts it and serves until SIGINT or SIGTERM, which drain; a second one ends the process at once
  *   check              as coney_app_check; prints what it found, or that all is well
  *   --help, --version
+ *   --                 what follows is left to the program, which reads it before it calls this
  *
  * Logs to standard error (coney_log_stderr) unless on_log is set. Call it before other threads are started: the two signals
  * are blocked in the calling thread. */
@@ -522,6 +523,10 @@ CONEY_API coney_app *coney_delivery_app(const coney_delivery *delivery);
 CONEY_API void *coney_delivery_ctx(const coney_delivery *delivery);
 CONEY_API void *coney_state(const coney_delivery *delivery);
 
+/* Whether the app was asked to stop or drains, or a policy has stopped it here: a handler that takes long may leave off. A few
+ * loads, for any moment of its run. */
+CONEY_API bool coney_delivery_stopping(const coney_delivery *delivery);
+
 /* 1 for the first delivery of a message. Counted by the broker where it counts, else by "x-coney-attempts" of copies and by
  * the transport. */
 CONEY_API uint64_t coney_delivery_attempt(const coney_delivery *delivery);
@@ -689,6 +694,12 @@ static inline coney_publisher *coney_publisher_new(coney_broker *broker, const c
     return coney_publisher_new_sized(broker, options, sizeof *options);
 }
 
+/* Waits until every message that the publisher accepted before this call has its outcome: when it returns CONEY_OK, on_outcome
+ * was called for each. Outcomes say what became of them. CONEY_ETIMEDOUT: not all have come within call->deadline (default
+ * 10 s), they still will; CONEY_ECLOSED: the app does not run; CONEY_EDEADLK in a client's callback. A
+ * message under way in another thread at the moment of the call may or may not be among them. */
+CONEY_API coney_status coney_publisher_flush(coney_publisher *publisher, coney_call *call);
+
 /* Where a publish goes out. Three pointers, passed by value. */
 typedef struct coney_out {
     coney_publisher *publisher;
@@ -742,6 +753,18 @@ typedef struct coney_reply_message coney_reply_message;
 CONEY_API coney_status coney_request_sized(coney_publisher *publisher, const coney_type *type, const void *value,
                                            const coney_publish_options *options, size_t size, coney_reply_message **reply,
                                            coney_call *call);
+
+/* The same with bytes as they are. */
+CONEY_API coney_status coney_request_raw_sized(coney_publisher *publisher, coney_bytes body, coney_bytes content_type,
+                                               const coney_publish_options *options, size_t size, coney_reply_message **reply,
+                                               coney_call *call);
+static inline coney_status coney_request_raw(coney_publisher *publisher, coney_bytes body, coney_bytes content_type,
+                                             const coney_publish_options *options, coney_reply_message **reply,
+                                             coney_call *call)
+{
+    return coney_request_raw_sized(publisher, body, content_type, options, sizeof *options, reply, call);
+}
+
 CONEY_API coney_bytes coney_reply_body(const coney_reply_message *reply);
 CONEY_API const coney_delivery_info *coney_reply_info(const coney_reply_message *reply);
 

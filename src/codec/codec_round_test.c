@@ -159,6 +159,43 @@ static void an_optional_of_each_kind_is_there_or_not(void **state)
     coney_arena_free(&arena);
 }
 
+static void assert_ends_in_nul(coney_bytes text)
+{
+    assert_int_equal(((const char *)text.data)[text.len], '\0');
+}
+
+/* Body, members, elements and keys; short, empty, with escapes, without; between others, and at the end. */
+static void a_decoded_string_ends_in_a_nul_that_is_not_counted(void **state)
+{
+    (void)state;
+    const coney_bytes texts[] = {CONEY_STR("a"), CONEY_STR(""), CONEY_STR("\"q\" \\ \n"),
+                                 CONEY_STR("more than sixteen, \xc3\xa9")};
+    coney_entry_string items[4];
+    for (size_t i = 0; i < 4; i++)
+        items[i] = (coney_entry_string){.key = texts[i], .value = texts[3 - i]};
+    coney_arena *arena = coney_arena_new();
+    for (const struct round *r = rounds(); r->codec != NULL; r++) {
+        lists in_lists = {.text = {texts, 4}};
+        lists out_lists;
+        round_trip(r->codec, lists_type(), &in_lists, &out_lists, arena);
+        maps in_maps = {.text = {items, 4}};
+        maps out_maps;
+        round_trip(r->codec, maps_type(), &in_maps, &out_maps, arena);
+        for (size_t i = 0; i < 4; i++) {
+            assert_ends_in_nul(out_lists.text.items[i]);
+            assert_ends_in_nul(out_maps.text.items[i].key);
+            assert_ends_in_nul(out_maps.text.items[i].value);
+            line in = {.sku = texts[i], .quantity = 1, .note = {true, texts[3 - i]}};
+            line out;
+            round_trip(r->codec, line_type(), &in, &out, arena);
+            assert_ends_in_nul(out.sku);
+            assert_ends_in_nul(out.note.value);
+        }
+        coney_arena_reset(arena);
+    }
+    coney_arena_free(&arena);
+}
+
 enum { MANY = 300 };
 
 static void lists_of_each_kind_keep_their_order(void **state)
@@ -340,6 +377,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_kind_alone_comes_back_as_it_went),
         cmocka_unit_test(an_optional_of_each_kind_is_there_or_not),
+        cmocka_unit_test(a_decoded_string_ends_in_a_nul_that_is_not_counted),
         cmocka_unit_test(lists_of_each_kind_keep_their_order),
         cmocka_unit_test(maps_of_each_kind_keep_their_keys),
         cmocka_unit_test(a_type_in_lists_and_maps_of_itself_nests),

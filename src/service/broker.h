@@ -119,6 +119,9 @@ struct transport {
      * (CONEY_EAGAIN). CONEY_EUNSUPPORTED for a member that it cannot honour. */
     coney_status (*publish)(struct outlet *outlet, const struct outgoing *message, uint64_t tag);
 
+    /* Waits until every message accepted before has had its outcome; any thread but a loop's (CONEY_EDEADLK). NULL: outcomes come from within publish. */
+    coney_status (*flush)(struct outlet *outlet, coney_call *call);
+
     /* Waits for outcomes up to the deadline; those that are missing then come as CONEY_EUNKNOWN before it returns. Frees it. */
     coney_status (*close_outlet)(struct outlet *outlet, coney_call *call);
 

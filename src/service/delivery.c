@@ -80,6 +80,13 @@ void *coney_state(const coney_delivery *delivery)
     return coney_app_state(delivery->subscription->app);
 }
 
+bool coney_delivery_stopping(const coney_delivery *delivery)
+{
+    const coney_app *app = delivery->dispatch->app;
+    return dispatch_is_halted(delivery->dispatch) || atomic_load_explicit(&app->asked_to_stop, memory_order_relaxed) ||
+           atomic_load_explicit(&app->draining, memory_order_relaxed);
+}
+
 uint64_t coney_delivery_attempt(const coney_delivery *delivery)
 {
     return delivery_attempt(delivery);

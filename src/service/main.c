@@ -151,9 +151,10 @@ enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
 static void print_usage(FILE *to, const coney_app *app)
 {
-    fprintf(to, "usage: %s [run | check | --help | --version]\n\n", title_of(app));
+    fprintf(to, "usage: %s [run | check | --help | --version] [-- ARGUMENT...]\n\n", title_of(app));
     for (size_t i = 0; i < COMMANDS; i++)
         fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].what);
+    fprintf(to, "  %-10s %s\n", "--", "what follows is left to the program");
     fprintf(to, "\nCONEY_LOG in the environment: error, warning, info (default), debug or off.\n");
 }
 
@@ -174,6 +175,15 @@ static int command_of(const char *word)
     return -1;
 }
 
+/* What stands behind "--" is the program's. */
+static int own_arguments(int argc, char **argv)
+{
+    int count = 1;
+    while (count < argc && strcmp(argv[count], "--") != 0)
+        count++;
+    return count;
+}
+
 static void log_to_stderr(coney_app *app)
 {
     if (app->options.on_log == NULL)
@@ -187,8 +197,9 @@ int coney_app_main(coney_app *app, int argc, char **argv)
         return EXIT_FAILED;
     }
     log_to_stderr(app);
-    int command = argc > 1 ? command_of(argv[1]) : 0;
-    if (command < 0 || argc > 2) {
+    int count = own_arguments(argc, argv);
+    int command = count > 1 ? command_of(argv[1]) : 0;
+    if (command < 0 || count > 2) {
         fprintf(stderr, "%s: unknown argument '%s'\n", title_of(app), command < 0 ? argv[1] : argv[2]);
         print_usage(stderr, app);
         coney_app_free(&app);

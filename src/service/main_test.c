@@ -79,14 +79,17 @@ static void begin(struct child *child, const struct variant *variant, const char
     child->pid = fork();
     assert_true(child->pid >= 0);
     if (child->pid == 0) {
-        char *argv[] = {(char[]){"./orders"}, (char *)(uintptr_t)argument, NULL};
+        char *argv[8] = {(char[]){"./orders"}};
+        int argc = 1;
+        for (char *rest = (char *)(uintptr_t)argument, *word; rest != NULL && (word = strsep(&rest, " ")) != NULL;)
+            argv[argc++] = word;
         dup2(ends[1], STDOUT_FILENO);
         dup2(ends[1], STDERR_FILENO);
         close(ends[0]);
         close(ends[1]);
         setvbuf(stdout, NULL, _IONBF, 0);
         unsetenv("CONEY_LOG");
-        int result = serve(variant, argument != NULL ? 2 : 1, argv);
+        int result = serve(variant, argc, argv);
         _exit(result);
     }
     close(ends[1]);
@@ -225,7 +228,7 @@ static void help_and_version_are_status_0_and_anything_else_is_2(void **state)
     begin(&child, &(struct variant){.description = "Settles orders."}, "--help");
     end(&child);
     expect_exit(&child, 0);
-    expect_said(&child, "Settles orders.\n\nusage: orders [run | check | --help | --version]\n");
+    expect_said(&child, "Settles orders.\n\nusage: orders [run | check | --help | --version] [-- ARGUMENT...]\n");
     begin(&child, &(struct variant){0}, "-h");
     end(&child);
     expect_exit(&child, 0);
@@ -237,6 +240,24 @@ static void help_and_version_are_status_0_and_anything_else_is_2(void **state)
     end(&child);
     expect_exit(&child, 2);
     expect_said(&child, "orders: unknown argument 'rum'\nusage: ");
+}
+
+static void what_stands_behind_two_dashes_is_left_to_the_program(void **state)
+{
+    (void)state;
+    struct child child;
+    begin(&child, &(struct variant){0}, (char[]){"check -- --verbose file"});
+    end(&child);
+    expect_exit(&child, 0);
+    expect_said(&child, "all is well");
+    begin(&child, &(struct variant){.fail_at = "connect"}, (char[]){"-- check"});
+    end(&child);
+    expect_exit(&child, 1);
+    expect_said(&child, "orders: cannot start: ");
+    begin(&child, &(struct variant){0}, (char[]){"check more -- file"});
+    end(&child);
+    expect_exit(&child, 2);
+    expect_said(&child, "orders: unknown argument 'more'\nusage: ");
 }
 
 static void no_app_is_status_1(void **state)
@@ -256,6 +277,7 @@ int main(void)
         cmocka_unit_test(check_prints_every_mistake_and_connects_to_nothing),
         cmocka_unit_test(a_service_with_mistakes_does_not_run),
         cmocka_unit_test(help_and_version_are_status_0_and_anything_else_is_2),
+        cmocka_unit_test(what_stands_behind_two_dashes_is_left_to_the_program),
         cmocka_unit_test(no_app_is_status_1),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

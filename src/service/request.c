@@ -66,9 +66,19 @@ static coney_status check_request(struct posting *g, const coney_call *call)
     return CONEY_OK;
 }
 
-coney_status coney_request_sized(coney_publisher *publisher, const coney_type *type, const void *value,
-                                 const coney_publish_options *options, size_t size, coney_reply_message **reply,
-                                 coney_call *call)
+/* What is asked: a value of a type, or bytes as they are. */
+struct question {
+    const coney_type *type;
+    const void *value;
+    bool is_raw; /* then, in place of the two above: */
+    coney_bytes body;
+    coney_bytes content_type;
+    const coney_publish_options *options;
+    size_t size; /* of the options, as the caller knows them */
+};
+
+static coney_status request(coney_publisher *publisher, const struct question *question, coney_reply_message **reply,
+                            coney_call *call)
 {
     if (reply == NULL)
         return app_refuse(call, CONEY_EINVAL, "a request needs a place for its reply, and it is NULL");
@@ -78,13 +88,30 @@ coney_status coney_request_sized(coney_publisher *publisher, const coney_type *t
         call = &own;
     struct posting g;
     coney_out out = coney_out_by_publisher(publisher);
-    coney_status status = posting_begin(&g, &out, options, size, call);
+    coney_status status = posting_begin(&g, &out, question->options, question->size, call);
     if (status != CONEY_OK)
         return status;
     status = check_request(&g, call);
     if (status == CONEY_OK)
-        status = posting_write(&g, type, value);
+        status = question->is_raw ? posting_write_raw(&g, question->body, question->content_type)
+                                  : posting_write(&g, question->type, question->value);
     return posting_end(&g, status == CONEY_OK ? ask(&g, reply, call) : status);
+}
+
+coney_status coney_request_sized(coney_publisher *publisher, const coney_type *type, const void *value,
+                                 const coney_publish_options *options, size_t size, coney_reply_message **reply,
+                                 coney_call *call)
+{
+    return request(publisher, &(struct question){.type = type, .value = value, .options = options, .size = size}, reply, call);
+}
+
+coney_status coney_request_raw_sized(coney_publisher *publisher, coney_bytes body, coney_bytes content_type,
+                                     const coney_publish_options *options, size_t size, coney_reply_message **reply,
+                                     coney_call *call)
+{
+    const struct question question = {
+        .is_raw = true, .body = body, .content_type = content_type, .options = options, .size = size};
+    return request(publisher, &question, reply, call);
 }
 
 /* The reply ------------------------------------------------------------------------------------------------------- */

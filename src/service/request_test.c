@@ -77,6 +77,26 @@ static void a_request_gives_its_reply_decoded(void **state)
     assert_int_equal(rig->broker->publishers->stats.published, 1);
 }
 
+static void a_request_of_raw_bytes_goes_out_as_they_are(void **state)
+{
+    struct rig *rig = *state;
+    struct fake_message reply = {.body = CONEY_STR("\0pong")};
+    rig->fake.reply = &reply;
+    rig_open(rig);
+    coney_reply_message *got;
+    coney_publish_options options = {.to = "pings"};
+    assert_int_equal(
+        coney_request_raw(rig->broker->publishers, CONEY_STR("ping"), CONEY_STR("text/plain"), &options, &got, NULL), CONEY_OK);
+    assert_string_equal(rig_last(rig)->body, "ping");
+    assert_string_equal(rig_last(rig)->content_type, "text/plain");
+    assert_int_equal(coney_reply_body(got).len, 5);
+    coney_reply_free(&got);
+    rig->fake.reply = NULL;
+    assert_int_equal(coney_request_raw(rig->broker->publishers, CONEY_STR(""), CONEY_STR(""), &options, &got, NULL),
+                     CONEY_ETIMEDOUT);
+    assert_null(got);
+}
+
 static void a_reply_of_another_content_type_is_not_read(void **state)
 {
     struct rig *rig = *state;
@@ -161,6 +181,7 @@ int main(void)
         RIGGED(a_reply_keeps_what_its_options_say_but_for_its_destination),
         RIGGED(a_message_that_wants_no_reply_gets_none),
         RIGGED(a_request_gives_its_reply_decoded),
+        RIGGED(a_request_of_raw_bytes_goes_out_as_they_are),
         RIGGED(a_reply_of_another_content_type_is_not_read),
         RIGGED(a_header_of_the_reply_chooses_the_variant),
         RIGGED(a_request_that_fails_says_why),

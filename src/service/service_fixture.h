@@ -129,7 +129,7 @@ struct fake {
     struct journal *journal;
     const char *name; /* in the journal: default "fake" */
     const char *
-        fail_at; /* "connect", "declare", "subscribe", "open_outlet", "unsubscribe", "close_outlet", "disconnect", "tx_begin", "tx_commit" */
+        fail_at; /* "connect", "declare", "subscribe", "open_outlet", "flush", "unsubscribe", "close_outlet", "disconnect", "tx_begin", "tx_commit" */
     coney_status fail_status;   /* default CONEY_ELOST */
     const char *mistake;        /* what check_broker finds */
     bool counts;                /* feeds count deliveries */
@@ -430,6 +430,12 @@ FIXTURE coney_status fake_open_outlet(void *self, const struct outlet_options *o
     return CONEY_OK;
 }
 
+FIXTURE coney_status fake_flush(struct outlet *outlet, coney_call *call)
+{
+    struct fake_outlet *own = container_of(outlet, struct fake_outlet, outlet);
+    return fake_step(own->fake, "flush", own->name, call);
+}
+
 FIXTURE coney_status fake_close_outlet(struct outlet *outlet, coney_call *call)
 {
     struct fake_outlet *own = container_of(outlet, struct fake_outlet, outlet);
@@ -635,6 +641,7 @@ FIXTURE const struct transport fake_transport = {
     .unsubscribe = fake_unsubscribe,
     .open_outlet = fake_open_outlet,
     .publish = fake_publish,
+    .flush = fake_flush,
     .close_outlet = fake_close_outlet,
     .disconnect = fake_disconnect,
     .free = fake_free,

@@ -183,6 +183,7 @@ const struct transport tamqp_transport = {
     .unsubscribe = tamqp_unsubscribe,
     .open_outlet = tamqp_open_outlet,
     .publish = tamqp_publish,
+    .flush = tamqp_flush,
     .close_outlet = tamqp_close_outlet,
     .disconnect = close_rabbit,
     .free = free_broker,

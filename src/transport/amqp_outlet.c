@@ -124,6 +124,11 @@ coney_status tamqp_open_outlet(void *self, const struct outlet_options *options,
     return CONEY_OK;
 }
 
+coney_status tamqp_flush(struct outlet *outlet, coney_call *call)
+{
+    return coney_amqp_publisher_flush(outlet_of(outlet)->publisher, call);
+}
+
 coney_status tamqp_close_outlet(struct outlet *outlet, coney_call *call)
 {
     struct tamqp_outlet *mine = outlet_of(outlet);

@@ -284,6 +284,7 @@ static const struct transport transport = {
     .unsubscribe = tstream_unsubscribe,
     .open_outlet = tstream_open_outlet,
     .publish = tstream_publish,
+    .flush = tstream_flush,
     .close_outlet = tstream_close_outlet,
     .disconnect = disconnect,
     .free = free_self,

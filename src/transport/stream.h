@@ -81,6 +81,7 @@ const coney_stream_delivery *tstream_delivery(const struct incoming *m);
 /* stream_outlet.c: the members of the table. */
 coney_status tstream_open_outlet(void *self, const struct outlet_options *options, struct outlet **outlet, coney_call *call);
 coney_status tstream_publish(struct outlet *outlet, const struct outgoing *message, uint64_t tag);
+coney_status tstream_flush(struct outlet *outlet, coney_call *call);
 coney_status tstream_close_outlet(struct outlet *outlet, coney_call *call);
 coney_status tstream_copy(struct incoming *m, const char *to, uint64_t attempts, int64_t delay, coney_outcome_fn outcome,
                           void *ctx, uint64_t tag);

@@ -2,6 +2,8 @@
 #include "transport/stream.h"
 
 #include "base/text.h"
+#include "base/time.h"
+#include "service/app.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -247,6 +249,66 @@ coney_status tstream_publish(struct outlet *head, const struct outgoing *message
         return status;
     nobody_wanted_it(outlet, tag);
     return CONEY_OK;
+}
+
+/* Flush --------------------------------------------------------------------------------------------------------------------------------- */
+
+/* All places, in use until they are given back; `count` of them. NULL: memory is out, or there are none. */
+static struct place **use_all(struct tstream_outlet *outlet, size_t *count)
+{
+    lock_acquire(&outlet->lock);
+    *count = outlet->count;
+    struct place **places = *count > 0 ? calloc(*count, sizeof(struct place *)) : NULL;
+    size_t used = 0;
+    for (struct list *at = outlet->places.next; places != NULL && at != &outlet->places; at = at->next) {
+        places[used] = container_of(at, struct place, in_outlet);
+        places[used++]->users++;
+    }
+    lock_release(&outlet->lock);
+    return places;
+}
+
+static coney_status flush_place(const struct place *place, int64_t until, coney_call *call)
+{
+    int64_t left = until - time_now();
+    coney_call step = {.deadline = left > 0 ? left : 1};
+    coney_status status = coney_stream_producer_flush(place->producer, &step);
+    if (status != CONEY_OK)
+        text_print(call->text, sizeof call->text, "%s", step.text);
+    return status;
+}
+
+/* Those that were closed because they were too many, or dead, have outcomes to come as well. */
+static bool wait_for_closing(struct tstream_outlet *outlet, int64_t until)
+{
+    bool in_time = true;
+    lock_acquire(&outlet->lock);
+    while (outlet->closing > 0 && in_time)
+        in_time = cond_wait(&outlet->ended, &outlet->lock, until);
+    bool have_ended = outlet->closing == 0;
+    lock_release(&outlet->lock);
+    return have_ended;
+}
+
+coney_status tstream_flush(struct outlet *head, coney_call *call)
+{
+    struct tstream_outlet *outlet = of(head);
+    int64_t until = tstream_until(call);
+    size_t count;
+    struct place **places = use_all(outlet, &count);
+    if (places == NULL && count > 0)
+        return app_refuse(call, CONEY_ENOMEM, "%s", coney_status_text(CONEY_ENOMEM));
+    coney_status status = CONEY_OK;
+    for (size_t i = 0; i < count; i++) {
+        if (status == CONEY_OK)
+            status = flush_place(places[i], until, call);
+        give_back(outlet, places[i], false);
+    }
+    free(places);
+    if (status == CONEY_OK && !wait_for_closing(outlet, until))
+        status =
+            app_refuse(call, CONEY_ETIMEDOUT, "the outcomes of a stream that was published to before have not come in time");
+    return status;
 }
 
 /* Life ----------------------------------------------------------------------------------------------------------------------------------- */
