@@ -198,9 +198,13 @@ void dispatch_received(struct dispatch *x, coney_delivery *d)
 static inline coney_settle handle(struct dispatch *x, struct runner *r, coney_delivery *d)
 {
     const struct subscription *s = d->subscription;
+    const void *value = &d->m->body;
+    if (x->is_bare) {
+        counter_add(&r->stats.calls, 1);
+        return s->options.handler.one(d, value);
+    }
     if (__builtin_expect(x->is_watched, 0))
         dispatch_received(x, d);
-    const void *value = &d->m->body;
     if (s->type != NULL) {
         coney_settle how = dispatch_decode(x, d, NULL);
         if (__builtin_expect(how != CONEY_OK, 0))
@@ -339,6 +343,7 @@ coney_status dispatch_open(struct subscription *s)
     x->is_timed = s->app->options.timed;
     x->probe = s->app->dispatch_probe;
     x->is_watched = x->is_timed || x->probe != NULL;
+    x->is_bare = s->type == NULL && s->chain_count == 0 && !x->is_watched;
     if (s->type != NULL) {
         x->content_type = coney_bytes_str(s->codec->content_type);
         x->checks_content_type = !s->options.any_content_type && x->content_type.len > 0;

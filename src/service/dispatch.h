@@ -61,6 +61,7 @@ struct dispatch {
     _Atomic int gate;
     bool is_timed;
     bool is_watched; /* timed, or with a probe */
+    bool is_bare;    /* it takes bytes as they are, nothing is around its handler, and it is not watched */
     bool checks_content_type;
     bool is_orphan;    /* under the lock, as is the one below: it is being closed, nobody enters */
     bool is_abandoned; /* it has been closed: freed with the last delivery that is out */
