@@ -9,7 +9,6 @@
  */
 #include <coney/service.h>
 
-#include <semaphore.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -26,7 +25,6 @@ static struct relay {
     sqlite3_stmt *next;
     sqlite3_stmt *remove;
     coney_publisher *publisher;
-    sem_t outcomes;
     sqlite3_int64 ids[ROWS];            /* of the rows that are under way */
     _Atomic coney_status results[ROWS]; /* what became of them */
 } relay;
@@ -71,7 +69,6 @@ static void on_outcome(void *ctx, const coney_outcome *o)
 {
     (void)ctx;
     relay.results[o->tag] = o->status;
-    sem_post(&relay.outcomes);
 }
 
 /* The row at which `next` stands. */
@@ -97,6 +94,15 @@ static bool delete_row(sqlite3_int64 id)
     return sqlite3_reset(relay.remove) == SQLITE_OK && deleted;
 }
 
+/* Until the broker has said what became of each, or the relay is to stop. */
+static void wait_for_outcomes(void)
+{
+    coney_call call;
+    do
+        call = (coney_call){.deadline = 250 * CONEY_MILLISECOND};
+    while (coney_publisher_flush(relay.publisher, &call) == CONEY_ETIMEDOUT && !stopping);
+}
+
 /* Publishes the oldest rows, waits for what becomes of them, and deletes those that the broker has. True: there may be more. */
 static bool relay_rows(void)
 {
@@ -104,8 +110,7 @@ static bool relay_rows(void)
     while (count < ROWS && sqlite3_step(relay.next) == SQLITE_ROW && publish(count) == CONEY_OK)
         count++;
     sqlite3_reset(relay.next);
-    for (size_t i = 0; i < count && !stopping; i++)
-        sem_wait(&relay.outcomes);
+    wait_for_outcomes();
 
     bool written = sqlite3_exec(relay.db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK;
     for (size_t i = 0; i < count; i++)
@@ -122,7 +127,6 @@ static void on_signal(int number)
     (void)number;
     stopping = 1;
     coney_app_ask_to_stop(app);
-    sem_post(&relay.outcomes);
 }
 
 /* Until a signal comes; looks for new rows four times a second. */
@@ -130,7 +134,6 @@ static int run(void)
 {
     relay.next = prepare(relay.db, "SELECT id, queue, body FROM outbox ORDER BY id");
     relay.remove = prepare(relay.db, "DELETE FROM outbox WHERE id = ?");
-    sem_init(&relay.outcomes, 0, 0);
     app = coney_app_new("outbox-relay", "1.0.0");
     coney_app_configure(
         app, &(coney_app_options){.on_log = coney_log_stderr, .log_level = coney_log_level_of_env(CONEY_LOG_WARNING)});

@@ -451,6 +451,23 @@ static void a_handler_of_a_virtual_app_may_cause_deliveries_to_itself(void **sta
     assert_string_equal(t.seen.text, "a inner inner");
 }
 
+static void look_and_ask_to_stop(struct stage *stage, coney_delivery *d)
+{
+    journal_add(&stage->after, "%d", coney_delivery_stopping(d));
+    coney_app_ask_to_stop(coney_delivery_app(d));
+    journal_add(&stage->after, "%d", coney_delivery_stopping(d));
+}
+
+static void a_handler_can_see_that_the_app_is_asked_to_stop(void **state)
+{
+    (void)state;
+    stage_start(&t, &(coney_subscription){.handler = raw_handler});
+    t.script = look_and_ask_to_stop;
+    struct fake_message m = {.body = CONEY_STR("x")};
+    assert_int_equal(stage_deliver(&t, &m), CONEY_ACK);
+    assert_string_equal(t.after.text, "0 1");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -476,6 +493,7 @@ int main(void)
         TEST(durations_are_measured_when_the_app_is_timed),
         TEST(a_probe_sees_what_comes_what_the_handler_says_and_what_it_comes_to),
         TEST(a_handler_of_a_virtual_app_may_cause_deliveries_to_itself),
+        TEST(a_handler_can_see_that_the_app_is_asked_to_stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
