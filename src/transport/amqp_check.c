@@ -9,6 +9,9 @@
 /* The longest end of a name that is made from a queue's: ".wait." and a delay. */
 enum { DELAY_SUFFIX = sizeof ".wait.4294967295" - 1 };
 
+/* What the client asks for when a source says nothing. */
+enum { DEFAULT_PREFETCH = 256 };
+
 /* Names ------------------------------------------------------------------------------------------------------------------ */
 
 static void check_name(struct mistakes *mistakes, const char *field, const char *name, size_t most)
@@ -33,6 +36,14 @@ static void check_number(struct mistakes *mistakes, const char *field, int64_t n
 {
     if (number < least || number > most)
         mistake(mistakes, field, "is %lld; it may be %lld to %lld", (long long)number, (long long)least, (long long)most);
+}
+
+/* What a queue is told in milliseconds. */
+static void check_duration(struct mistakes *mistakes, const char *field, int64_t ns)
+{
+    if (ns < 0 || ns / CONEY_MILLISECOND > UINT32_MAX || ns % CONEY_MILLISECOND != 0)
+        mistake(mistakes, field, "is %lld ns; whole milliseconds are possible, at most %lld of them", (long long)ns,
+                (long long)UINT32_MAX);
 }
 
 /* Brokers ---------------------------------------------------------------------------------------------------------------- */
@@ -195,11 +206,20 @@ static void check_numbers(const coney_queue_source *s, struct mistakes *mistakes
     if (s->prefetch == CONEY_OFF && s->type == CONEY_QUEUE_STREAM)
         mistake(mistakes, "prefetch", "is CONEY_OFF; a stream queue is not read without one");
     check_number(mistakes, "delivery_limit", s->delivery_limit, CONEY_OFF, INT64_MAX);
-    check_number(mistakes, "message_ttl", s->message_ttl, 0, INT64_MAX);
-    check_number(mistakes, "expires", s->expires, 0, INT64_MAX);
+    check_duration(mistakes, "message_ttl", s->message_ttl);
+    check_duration(mistakes, "expires", s->expires);
     check_number(mistakes, "max_length", s->max_length, 0, INT64_MAX);
     check_number(mistakes, "max_length_bytes", s->max_length_bytes, 0, INT64_MAX);
     check_number(mistakes, "max_priority", s->max_priority, 0, 255);
+}
+
+/* The broker sends no more than the prefetch before something is settled, and of a batch nothing is before it is closed. */
+static void check_batch(const coney_queue_source *s, const coney_subscription *subscription, struct mistakes *mistakes)
+{
+    int64_t prefetch = s->prefetch != 0 ? s->prefetch : DEFAULT_PREFETCH;
+    if (subscription->batch_wait == CONEY_OFF && prefetch > 0 && subscription->batch > prefetch)
+        mistake(mistakes, "batch_wait", "is CONEY_OFF: with a prefetch of %lld a batch of %lld would never be full",
+                (long long)prefetch, (long long)subscription->batch);
 }
 
 static void check_queue_name(const coney_queue_source *s, struct mistakes *mistakes)
@@ -252,14 +272,13 @@ void tamqp_check_source(void *self, const coney_subscription *subscription, stru
         mistake(mistakes, "delay", "is %d, which is no CONEY_DELAY_ constant", (int)s->delay);
     if (s->start < CONEY_STREAM_NEXT || s->start > CONEY_STREAM_TIMESTAMP)
         mistake(mistakes, "start", "is %d, which is no CONEY_STREAM_ constant", (int)s->start);
-    if (s->reserved_number != 0 || s->reserved[0] != 0)
-        mistake(mistakes, "source", "a reserved member is not zero: zero the whole struct before its members are set");
     check_queue_name(s, mistakes);
     check_numbers(s, mistakes);
     check_bindings(s, mistakes);
     check_name(mistakes, "dead_letter_exchange", s->dead_letter_exchange, TAMQP_NAME_MAX);
     check_name(mistakes, "dead_letter_routing_key", s->dead_letter_routing_key, TAMQP_NAME_MAX);
     check_attempts(s, subscription, mistakes);
+    check_batch(s, subscription, mistakes);
     check_abilities(s, mistakes);
     if (!s->declare)
         check_undeclared(s, mistakes);

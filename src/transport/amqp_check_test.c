@@ -46,8 +46,9 @@ static void what_the_broker_takes_is_no_mistake(void **state)
     assert_mistakes(SUBSCRIPTION(NULL, .declare = true), NONE);
     assert_mistakes(SUBSCRIPTION("", .declare = true, .type = CONEY_QUEUE_CLASSIC), NONE);
     assert_mistakes(SUBSCRIPTION("q", .declare = true, .type = CONEY_QUEUE_CLASSIC, .transient = true, .exclusive = true,
-                                 .auto_delete = true, .max_priority = 255, .message_ttl = 1, .expires = 1, .max_length = 1,
-                                 .max_length_bytes = 1, .single_active_consumer = true, .prefetch = CONEY_OFF,
+                                 .auto_delete = true, .max_priority = 255, .message_ttl = CONEY_MILLISECOND,
+                                 .expires = CONEY_MILLISECOND, .max_length = 1, .max_length_bytes = 1,
+                                 .single_active_consumer = true, .prefetch = CONEY_OFF,
                                  .bindings = CONEY_BINDINGS({.exchange = "e", .type = "topic", .key = "#"})),
                     NONE);
     assert_mistakes(SUBSCRIPTION("q", .declare = true, .type = CONEY_QUEUE_QUORUM, .delivery_limit = CONEY_OFF,
@@ -66,10 +67,10 @@ static void each_type_of_queue_is_refused_what_it_cannot_have(void **state)
     assert_mistakes(SUBSCRIPTION("q", .declare = true, .type = CONEY_QUEUE_CLASSIC, .delivery_limit = 3),
                     FIELDS("delivery_limit"));
     assert_mistakes(SUBSCRIPTION("q", .declare = true, .type = CONEY_QUEUE_STREAM, .transient = true, .exclusive = true,
-                                 .auto_delete = true, .max_priority = 5, .delivery_limit = 3, .message_ttl = 1, .expires = 1,
-                                 .max_length = 1, .dead_letter_exchange = "", .dead_letter_routing_key = "d",
-                                 .single_active_consumer = true, .exclusive_consumer = true, .delay = CONEY_DELAY_QUEUE,
-                                 .prefetch = CONEY_OFF),
+                                 .auto_delete = true, .max_priority = 5, .delivery_limit = 3, .message_ttl = CONEY_MILLISECOND,
+                                 .expires = CONEY_MILLISECOND, .max_length = 1, .dead_letter_exchange = "",
+                                 .dead_letter_routing_key = "d", .single_active_consumer = true, .exclusive_consumer = true,
+                                 .delay = CONEY_DELAY_QUEUE, .prefetch = CONEY_OFF),
                     FIELDS("transient", "exclusive", "auto_delete", "max_priority", "delivery_limit", "message_ttl", "expires",
                            "max_length", "dead_letter_exchange", "dead_letter_routing_key", "single_active_consumer",
                            "exclusive_consumer", "delay", "prefetch"));
@@ -79,11 +80,11 @@ static void what_has_no_effect_without_declare_is_a_mistake(void **state)
 {
     (void)state;
     const coney_field argument = {CONEY_STR("x"), coney_value_bool(true)};
-    assert_mistakes(SUBSCRIPTION("q", .dead_letter_exchange = "", .dead_letter_routing_key = "d", .message_ttl = 1,
-                                 .expires = 1, .max_length = 1, .max_length_bytes = 1, .max_priority = 1,
-                                 .arguments = &argument, .argument_count = 1, .transient = true, .exclusive = true,
-                                 .auto_delete = true, .single_active_consumer = true, .delivery_limit = 1,
-                                 .bindings = CONEY_BINDINGS({.exchange = "e"})),
+    assert_mistakes(SUBSCRIPTION("q", .dead_letter_exchange = "", .dead_letter_routing_key = "d",
+                                 .message_ttl = CONEY_MILLISECOND, .expires = CONEY_MILLISECOND, .max_length = 1,
+                                 .max_length_bytes = 1, .max_priority = 1, .arguments = &argument, .argument_count = 1,
+                                 .transient = true, .exclusive = true, .auto_delete = true, .single_active_consumer = true,
+                                 .delivery_limit = 1, .bindings = CONEY_BINDINGS({.exchange = "e"})),
                     FIELDS("dead_letter_exchange", "dead_letter_routing_key", "message_ttl", "expires", "max_length",
                            "max_length_bytes", "max_priority", "arguments", "transient", "exclusive", "auto_delete",
                            "single_active_consumer", "delivery_limit", "bindings"));
@@ -109,6 +110,25 @@ static void names_and_numbers_are_bounded(void **state)
     assert_mistakes(SUBSCRIPTION("q", .declare = true, .max_priority = 256), FIELDS("max_priority"));
     assert_mistakes(SUBSCRIPTION("q", .declare = true, .message_ttl = -1, .max_length = -1),
                     FIELDS("message_ttl", "max_length"));
+    assert_mistakes(SUBSCRIPTION("q", .declare = true, .message_ttl = CONEY_MILLISECOND + 1, .expires = 4294967296000000),
+                    FIELDS("message_ttl", "expires"));
+}
+
+static void a_batch_that_would_never_be_full_is_a_mistake(void **state)
+{
+    (void)state;
+    coney_subscription s = {.source = CONEY_QUEUE("q"), .batch = 257, .batch_wait = CONEY_OFF};
+    assert_mistakes(&s, FIELDS("batch_wait"));
+    s.batch_wait = 0;
+    assert_mistakes(&s, NONE);
+    s.batch_wait = CONEY_OFF;
+    s.batch = 256;
+    assert_mistakes(&s, NONE);
+    s.batch = 300;
+    s.source = CONEY_QUEUE("q", .prefetch = CONEY_OFF);
+    assert_mistakes(&s, NONE);
+    s.source = CONEY_QUEUE("q", .prefetch = 299);
+    assert_mistakes(&s, FIELDS("batch_wait"));
 }
 
 static void what_cannot_be_meant_is_a_mistake(void **state)
@@ -122,7 +142,6 @@ static void what_cannot_be_meant_is_a_mistake(void **state)
     assert_mistakes(SUBSCRIPTION("q", .type = (coney_queue_type)9), FIELDS("type"));
     assert_mistakes(SUBSCRIPTION("q", .delay = (coney_delay)9), FIELDS("delay"));
     assert_mistakes(SUBSCRIPTION("q", .type = CONEY_QUEUE_STREAM, .start = (coney_stream_start)9), FIELDS("start"));
-    assert_mistakes(SUBSCRIPTION("q", .reserved = {1}), FIELDS("source"));
     assert_mistakes(&(coney_subscription){.source = CONEY_STREAM("q")}, FIELDS("source"));
     assert_mistakes(&(coney_subscription){0}, FIELDS("source"));
     assert_mistakes(&(coney_subscription){.source = CONEY_QUEUE("q", .type = CONEY_QUEUE_STREAM), .max_attempts = 3},
@@ -204,6 +223,7 @@ int main(void)
         cmocka_unit_test(each_type_of_queue_is_refused_what_it_cannot_have),
         cmocka_unit_test(what_has_no_effect_without_declare_is_a_mistake),
         cmocka_unit_test(names_and_numbers_are_bounded),
+        cmocka_unit_test(a_batch_that_would_never_be_full_is_a_mistake),
         cmocka_unit_test(what_cannot_be_meant_is_a_mistake),
         cmocka_unit_test(brokers_are_named_by_a_uri_of_amqp_and_have_no_loop_and_no_log_of_their_own),
         cmocka_unit_test(declarations_have_names_that_are_ours_to_give),

@@ -169,11 +169,12 @@ static void pause_a_while(struct tamqp_reading *reading, int64_t *pause)
     lock_release(&reading->lock);
 }
 
-/* Until it is open; false: it has ended, or is to leave. */
+/* Until it is open; false: it has ended, or is to leave. What is in the way is said once. */
 static bool open_again(struct tamqp_reading *reading)
 {
     struct tamqp_feed *feed = reading->feed;
     int64_t pause = PAUSE_FIRST;
+    coney_status said = CONEY_OK;
     uint64_t next;
     while (go_back(reading, &next)) {
         coney_call call = {0};
@@ -183,6 +184,9 @@ static bool open_again(struct tamqp_reading *reading)
             feed->feed.sink->ended(feed->feed.sink, call.status, call.text);
             return false;
         }
+        if (call.status != said)
+            broker_log(feed->amqp->broker, CONEY_LOG_WARNING, call.text);
+        said = call.status;
         pause_a_while(reading, &pause);
     }
     return false;
