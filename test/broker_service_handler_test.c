@@ -250,6 +250,66 @@ static void what_is_kept_for_ever_is_waited_for_as_long_as_the_drain_may_and_is_
     assert_int_equal(settled[2], CONEY_ECLOSED);
 }
 
+static coney_settle later(coney_delivery *d, const order *o)
+{
+    see_one(&seen, o->id, coney_delivery_attempt(d));
+    return coney_retry_after(3600 * CONEY_SECOND);
+}
+CONEY_HANDLER(later, order);
+
+static void a_stop_waits_for_no_retry_and_what_was_held_for_one_is_with_the_broker(void **state)
+{
+    (void)state;
+    const coney_queue_type types[] = {CONEY_QUEUE_CLASSIC, CONEY_QUEUE_QUORUM};
+    for (size_t i = 0; i < 4; i++) {
+        serve(types[i % 2], &(coney_subscription){.handler = later_handler, .max_attempts = i < 2 ? 0 : 3}, NULL);
+        desk_put_orders(&desk, orders, 0, 20);
+        sights_wait(&seen, 20 * (i + 1));
+        int64_t began = now_ms();
+        assert_int_equal(shop_stop(&shop), 0);
+        if (now_ms() - began > scaled_ms(2000))
+            fail_msg("it took %lld ms", (long long)(now_ms() - began));
+        desk_wait_for_ready(&desk, orders, 20);
+        desk_delete(&desk, orders);
+    }
+}
+
+/* A hundred are prefetched, ten lanes run, one of them fails. */
+static coney_settle fail_in_a_crowd(coney_delivery *d, const order *o)
+{
+    struct timespec moment = {.tv_nsec = 5000000};
+    see_one(&seen, o->id, coney_delivery_attempt(d));
+    nanosleep(&moment, NULL);
+    return o->id == 20 ? coney_failed(d, "the till is on fire") : CONEY_ACK;
+}
+CONEY_HANDLER(fail_in_a_crowd, order);
+
+static void a_failure_that_stops_the_app_loses_nothing_of_what_others_had_in_hand(void **state)
+{
+    (void)state;
+    unsigned times[100] = {0};
+    desk_declare_as(
+        &desk, orders,
+        &(coney_amqp_queue){.type = CONEY_QUEUE_CLASSIC, .dead_letter_exchange = "", .dead_letter_routing_key = spent});
+    desk_put_orders(&desk, orders, 0, 100);
+    serve(
+        CONEY_QUEUE_CLASSIC,
+        &(coney_subscription){.name = "till", .handler = fail_in_a_crowd_handler, .lanes = 10, .on_failure = CONEY_POLICY_STOP},
+        NULL);
+    coney_call call = call_within(SUPPORT_PATIENCE);
+    assert_int_equal(coney_app_wait(shop.app, &call), CONEY_ECANCELED);
+    assert_says(call.text, "subscription 'till': message 'desk-");
+    assert_says(call.text, "the till is on fire");
+    shop_stop(&shop);
+    size_t left = 100 - sights_count(&seen) + 1;
+    desk_wait_for_ready(&desk, orders, left);
+    desk_collect(&desk, orders, left, times, 100);
+    for (uint64_t id = 0; id < 100; id++)
+        if (times[id] + sights_times(&seen, id) != (id == 20 ? 2 : 1))
+            fail_msg("order %llu was handled %zu times and is left %u times", (unsigned long long)id, sights_times(&seen, id),
+                     times[id]);
+}
+
 /* How long they take ---------------------------------------------------------------------------------------------------- */
 
 static void a_handler_that_takes_longer_than_the_heartbeat_costs_no_connection(void **state)
@@ -465,6 +525,8 @@ int main(void)
         TEST(the_first_settlement_counts_and_the_others_are_named),
         TEST(a_delivery_is_kept_once),
         TEST(what_is_kept_for_ever_is_waited_for_as_long_as_the_drain_may_and_is_with_the_broker_then),
+        TEST(a_stop_waits_for_no_retry_and_what_was_held_for_one_is_with_the_broker),
+        TEST(a_failure_that_stops_the_app_loses_nothing_of_what_others_had_in_hand),
         TEST(a_handler_that_takes_longer_than_the_heartbeat_costs_no_connection),
         TEST(a_handler_that_takes_longer_than_its_limit_is_named_once),
         TEST(an_order_whose_receipt_is_returned_is_not_acked_and_says_so),

@@ -88,6 +88,15 @@ static coney_settle take_from_shop(coney_delivery *d, const order *o)
 }
 CONEY_HANDLER(take_from_shop, order);
 
+static coney_settle take_all(coney_batch *batch, const order *all, size_t count)
+{
+    (void)batch;
+    for (size_t i = 0; i < count; i++)
+        see_one(&seen, all[i].id, count);
+    return CONEY_ACK;
+}
+CONEY_BATCH_HANDLER(take_all, order);
+
 static void put(enum source source, coney_bytes body, const char *content_type)
 {
     if (source == STREAM)
@@ -167,6 +176,42 @@ static void N08_what_cannot_be_decoded_is_rejected_and_named_and_the_next_messag
     }
 }
 
+/* Every second body is bad: the others come, and these are dead letters. */
+static void has_its_good_half(const coney_subscription *subscription)
+{
+    for (size_t s = 0; s < SOURCES; s++) {
+        serve(sources[s], subscription);
+        for (uint64_t i = 0; i < BADS; i++) {
+            put(sources[s], body_of(&bads[i]), bads[i].content_type);
+            if (sources[s] == STREAM)
+                desk_store_orders(&desk, orders, i, 1);
+            else
+                desk_put_orders(&desk, orders, i, 1);
+        }
+        sights_have_all(&seen, 0, BADS);
+        for (size_t i = 0; i < BADS; i++)
+            shop_says(&shop, bads[i].says);
+        if (sources[s] != STREAM)
+            all_are_dead_letters();
+        assert_int_equal(shop_stop(&shop), 0);
+        assert_int_equal(sights_count(&seen), BADS);
+        assert_true(sources[s] == STREAM || desk_ready(&desk, orders) == 0);
+        clear(sources[s]);
+    }
+}
+
+static void N08_lanes_go_on_after_what_cannot_be_decoded(void **state)
+{
+    (void)state;
+    has_its_good_half(&(coney_subscription){.handler = take_handler, .lanes = 4});
+}
+
+static void N08_a_batch_has_what_could_be_decoded(void **state)
+{
+    (void)state;
+    has_its_good_half(&(coney_subscription){.handler = take_all_handler, .batch = 7, .batch_wait = 50 * CONEY_MILLISECOND});
+}
+
 static void what_is_to_be_skipped_is_named_and_gone(void **state)
 {
     (void)state;
@@ -211,11 +256,10 @@ static void what_is_tried_again_in_vain_ends_with_the_dead_letters(void **state)
     }
 }
 
-static void what_stops_the_app_stays_with_the_broker_and_the_app_says_why(void **state)
+static void stays_with_the_broker(const coney_subscription *subscription)
 {
-    (void)state;
     for (size_t s = 0; s < SOURCES; s++) {
-        serve(sources[s], &(coney_subscription){.name = "till", .handler = take_handler, .on_undecodable = CONEY_POLICY_STOP});
+        serve(sources[s], subscription);
         put(sources[s], body_of(&bads[5]), bads[5].content_type);
         coney_call call = call_within(SUPPORT_PATIENCE);
         assert_int_equal(coney_app_wait(shop.app, &call), CONEY_ECORRUPT);
@@ -230,6 +274,16 @@ static void what_stops_the_app_stays_with_the_broker_and_the_app_says_why(void *
             desk_wait_for_ready(&desk, orders, 2);
         clear(sources[s]);
     }
+}
+
+static void what_stops_the_app_stays_with_the_broker_and_the_app_says_why(void **state)
+{
+    (void)state;
+    stays_with_the_broker(&(coney_subscription){.name = "till", .handler = take_handler, .on_undecodable = CONEY_POLICY_STOP});
+    stays_with_the_broker(
+        &(coney_subscription){.name = "till", .handler = take_handler, .lanes = 4, .on_undecodable = CONEY_POLICY_STOP});
+    stays_with_the_broker(
+        &(coney_subscription){.name = "till", .handler = take_all_handler, .batch = 1, .on_undecodable = CONEY_POLICY_STOP});
 }
 
 /* Others ---------------------------------------------------------------------------------------------------------------- */
@@ -309,6 +363,8 @@ int main(void)
     desk_open(&desk, &node);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(N08_what_cannot_be_decoded_is_rejected_and_named_and_the_next_message_is_handled),
+        cmocka_unit_test(N08_lanes_go_on_after_what_cannot_be_decoded),
+        cmocka_unit_test(N08_a_batch_has_what_could_be_decoded),
         cmocka_unit_test(what_is_to_be_skipped_is_named_and_gone),
         cmocka_unit_test(what_is_tried_again_in_vain_ends_with_the_dead_letters),
         cmocka_unit_test(what_stops_the_app_stays_with_the_broker_and_the_app_says_why),
