@@ -1,6 +1,6 @@
 /* check.c: what is wrong with an app, all of it at once: the app, its brokers, publishers and subscriptions in the order of their making. */
 #include "base/text.h"
-#include "service/publisher.h"
+#include "service/posting.h"
 
 #include <ctype.h>
 
@@ -51,6 +51,8 @@ static void check_between(struct mistakes *m, const char *field, int64_t value, 
     if (value < least || value > most)
         mistake(m, field, "%lld is not between %lld and %lld", (long long)value, (long long)least, (long long)most);
 }
+
+#define NOT_BUILT_TEXT "this build of coney has no %s (options CONEY_JSON, CONEY_CBOR, CONEY_MSGPACK): choose another codec"
 
 /* The form of a codec, not whether it works. False: it must not be called. */
 static bool check_codec(struct mistakes *m, const coney_codec *codec)
@@ -112,9 +114,7 @@ static void check_codec_is_built(const struct subscription *s, const coney_type 
     void *out = arena != NULL ? coney_arena_alloc(arena, type->size) : NULL;
     coney_fault fault;
     if (out != NULL && coney_decode(codec, coney_bytes_of("", 0), type, out, arena, &fault) == CONEY_EUNSUPPORTED)
-        mistake(m, "codec",
-                "this build of coney has no %s (options CONEY_JSON, CONEY_CBOR, CONEY_MSGPACK): choose another codec",
-                codec->name);
+        mistake(m, "codec", NOT_BUILT_TEXT, codec->name);
     coney_arena_free(&arena);
 }
 
@@ -246,6 +246,72 @@ void subscription_check(struct subscription *s, struct mistakes *m)
     m->subject = "app";
 }
 
+/* Publishers -------------------------------------------------------------------------------------------------------------- */
+
+/* What a template names is known when something is published. */
+static void check_template(struct mistakes *m, const char *to)
+{
+    bool is_open = false;
+    for (const char *at = to != NULL ? to : ""; *at != '\0'; at++) {
+        if (*at != '{' && *at != '}')
+            continue;
+        if ((*at == '{') == is_open) {
+            mistake(m, "to", "'%s' has a brace too many: {member} stands for the text of a member", to);
+            return;
+        }
+        is_open = !is_open;
+    }
+    if (is_open)
+        mistake(m, "to", "'%s' has a { without its }: {member} stands for the text of a member", to);
+}
+
+/* Whether this build has the codec: one that it lacks answers so, whatever it is asked. */
+static void check_codec_writes(struct mistakes *m, const coney_codec *codec)
+{
+    static const coney_type nothing = {.name = "nothing", .kind = CONEY_KIND_MESSAGE, .size = 1};
+    if (!check_codec(m, codec))
+        return;
+    uint8_t value = 0;
+    coney_sink sink = {0};
+    if (coney_encode(codec, &nothing, &value, &sink, NULL, NULL) == CONEY_EUNSUPPORTED)
+        mistake(m, "codec", NOT_BUILT_TEXT, codec->name);
+    coney_sink_free(&sink);
+}
+
+static void check_publish_policy(const coney_publisher *p, struct mistakes *m)
+{
+    coney_publish_policy policy = p->options.policy;
+    if ((unsigned)policy > CONEY_PUBLISH_TRANSACTION)
+        mistake(m, "policy", "%d is none: CONEY_PUBLISH_CONFIRMED, CONEY_PUBLISH_PLAIN or CONEY_PUBLISH_TRANSACTION",
+                (int)policy);
+    else if (policy == CONEY_PUBLISH_TRANSACTION && p->broker->transport->tx_begin == NULL)
+        mistake(m, "policy", "CONEY_PUBLISH_TRANSACTION: %s has no transactions", p->broker->transport->name);
+    if (policy == CONEY_PUBLISH_TRANSACTION && p->options.on_outcome != NULL)
+        mistake(m, "on_outcome", "a transactional publisher has no outcomes: they are the commit's");
+}
+
+void publisher_check(const coney_publisher *p, struct mistakes *m)
+{
+    const coney_publisher_options *o = &p->options;
+    char subject[SUBJECT_MAX];
+    text_print(subject, sizeof subject, "publisher '%s'", p->name);
+    m->subject = subject;
+    check_text(m, "name", o->name, false);
+    check_text(m, "to", o->to, false);
+    check_text(m, "exchange", o->exchange, false);
+    check_template(m, o->to);
+    check_publish_policy(p, m);
+    check_codec_writes(m, o->codec);
+    check_reserved(m, "publisher", o->reserved, sizeof o->reserved);
+    check_reserved(m, "publisher", &o->reserved_number, sizeof o->reserved_number);
+    if (o->expiration < 0)
+        mistake(m, "expiration", "%lld ns is less than nothing: 0 is without expiration", (long long)o->expiration);
+    if (o->priority != 0 && !o->has_priority)
+        mistake(m, "priority", "%u, and has_priority is not set", (unsigned)o->priority);
+    p->broker->transport->check_publisher(p->broker->self, o, m);
+    m->subject = "app";
+}
+
 /* The app ----------------------------------------------------------------------------------------------------------------- */
 
 /* RFC 3986: a scheme, a colon, something. */
@@ -294,10 +360,8 @@ static void check_broker(const coney_app *app, const coney_broker *broker, struc
     if (broker->codec != NULL)
         check_codec(m, broker->codec);
     broker->transport->check_broker(broker->self, m);
-    m->subject = "app";
     for (coney_publisher *p = broker->publishers; p != NULL; p = p->next)
         publisher_check(p, m);
-    m->subject = "app";
     for (struct subscription *s = broker->subscriptions; s != NULL; s = s->next) {
         subscription_check(s, m);
         if (app_subscription(app, s->name) == s)

@@ -136,15 +136,30 @@ static void give_subscription(const struct visit *to, const struct subscription 
         give_batches(to, s->name, &stats);
 }
 
-static void give_publisher(const struct visit *to, const coney_publisher *p)
+static coney_publisher *next_publisher(const coney_publisher *p)
 {
+    const coney_broker *broker = p->broker->next;
+    return p->next != NULL ? p->next : broker != NULL ? broker->publishers : NULL;
+}
+
+/* Several may have one name, by default that of where they publish to: they are one metric, which the first of them gives. */
+static void give_publishers_like(const struct visit *to, const coney_publisher *p)
+{
+    for (const coney_publisher *first = p->broker->app->brokers->publishers; first != p; first = next_publisher(first))
+        if (strcmp(first->name, p->name) == 0)
+            return;
+    uint64_t good = 0;
+    uint64_t bad = 0;
+    for (const coney_publisher *same = p; same != NULL; same = next_publisher(same)) {
+        if (strcmp(same->name, p->name) != 0)
+            continue;
+        good += counter_get(&same->stats.confirmed);
+        bad += counter_get(&same->stats.failed) + counter_get(&same->stats.refused);
+    }
     const struct {
         const char *status;
         uint64_t count;
-    } rows[] = {
-        {"ok", counter_get(&p->stats.confirmed)},
-        {"error", counter_get(&p->stats.failed) + counter_get(&p->stats.refused)},
-    };
+    } rows[] = {{"ok", good}, {"error", bad}};
     for (size_t i = 0; i < 2; i++) {
         const char *labels[] = {"name", p->name, "status", rows[i].status};
         give(to, CONEY_METRIC_COUNTER, "coney_messages_published_total", "Messages published, by whether they got there.",
@@ -181,6 +196,6 @@ void coney_app_metrics(coney_app *app, void (*visit)(void *ctx, const coney_metr
         for (const struct subscription *s = broker->subscriptions; s != NULL; s = s->next)
             give_subscription(&to, s);
         for (const coney_publisher *p = broker->publishers; p != NULL; p = p->next)
-            give_publisher(&to, p);
+            give_publishers_like(&to, p);
     }
 }

@@ -123,6 +123,40 @@ static void messages_are_counted_by_how_they_were_settled(void **state)
     coney_app_free(&app);
 }
 
+struct series {
+    int count;
+    double sum;
+};
+
+static void count_series(void *ctx, const coney_metric *metric)
+{
+    struct series *series = ctx;
+    bool is_it = strcmp(metric->name, "coney_messages_published_total") == 0 && strcmp(metric->labels[1], "receipts") == 0 &&
+                 strcmp(metric->labels[3], "ok") == 0;
+    series->count += is_it;
+    series->sum += is_it ? metric->value : 0;
+}
+
+static void publishers_of_one_name_are_one_metric(void **state)
+{
+    (void)state;
+    struct fake fakes[2] = {{0}, {0}};
+    coney_app *app = coney_app_new("orders", "1.0.0");
+    coney_publisher *publishers[3];
+    for (int i = 0; i < 2; i++)
+        publishers[i] = coney_publisher_new(fake_broker(app, &fakes[i]), &(coney_publisher_options){.to = "receipts"});
+    publishers[2] = coney_publisher_new(app->brokers, &(coney_publisher_options){.to = "receipts", .transient = true});
+    assert_int_equal(coney_app_start(app, NULL), CONEY_OK);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(coney_publish_raw(coney_out_by_publisher(publishers[i]), CONEY_STR("x"), CONEY_STR(""), NULL),
+                         CONEY_OK);
+    struct series series = {0};
+    coney_app_metrics(app, count_series, &series);
+    assert_int_equal(series.count, 1);
+    assert_int_equal((int)series.sum, 3);
+    coney_app_free(&app);
+}
+
 static coney_settle keep_it(coney_delivery *d, coney_bytes body)
 {
     (void)body;
@@ -165,6 +199,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_are_counted_by_how_they_were_settled),
+        cmocka_unit_test(publishers_of_one_name_are_one_metric),
         cmocka_unit_test(what_a_stop_has_given_back_is_in_flight_no_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

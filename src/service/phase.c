@@ -136,16 +136,14 @@ bool phase_starting_hooks(coney_app *app, coney_stage stage, struct ending *endi
     return true;
 }
 
+/* The last that was added first. */
 void phase_stopping_hooks(coney_app *app, coney_stage stage, const coney_call *call)
 {
-    size_t count = 0;
-    for (struct hook *hook = app->hooks[stage]; hook != NULL; hook = hook->next)
-        count++;
-    while (count > 0) {
-        struct hook *hook = app->hooks[stage];
-        for (size_t i = 1; i < count; i++)
+    for (const struct hook *done = NULL; done != app->hooks[stage];) {
+        const struct hook *hook = app->hooks[stage];
+        while (hook->next != done)
             hook = hook->next;
-        count--;
+        done = hook;
         coney_call step = phase_step(call);
         coney_status status = hook->run(app, hook->ctx, &step);
         if (status != CONEY_OK)

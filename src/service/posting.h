@@ -209,7 +209,7 @@ coney_status publish_send(struct posting *g);
 /* transaction.c: adds the message to the transaction of its delivery and publisher, which is begun by the first one. */
 coney_status transaction_add_in_delivery(struct posting *g, const struct outgoing *message);
 
-/* transaction.c: aborts all that are open on a publisher that is closed; nobody uses them at this moment. */
+/* transaction.c: aborts all that are open on a publisher that is closed: nobody enters it any more. */
 void transaction_abort_all(coney_publisher *p);
 
 #endif

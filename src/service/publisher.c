@@ -84,117 +84,14 @@ void coney_app_use_publish(coney_app *app, coney_publish_around_fn around, void 
     app->publish_middleware_count = count + 1;
 }
 
-/* Check ----------------------------------------------------------------------------------------------------------- */
-
-/* Nothing is written that is the same: it may be checked while it is open, and is read by every publish. */
-static void resolve(coney_publisher *p)
-{
-    const coney_codec *codec = p->options.codec;
-    if (codec == NULL)
-        codec = p->broker->codec != NULL ? p->broker->codec : p->broker->app->options.codec;
-    lock_acquire(&p->lock);
-    if (p->codec != codec) {
-        p->codec = codec;
-        p->content_type = coney_bytes_str(codec->content_type);
-    }
-    lock_release(&p->lock);
-}
-
-static void check_text(struct mistakes *mistakes, const char *field, const char *text)
-{
-    if (text == NULL)
-        return;
-    if (strlen(text) > POSTING_LONGEST_TO)
-        mistake(mistakes, field, "it is %zu bytes long: at most %d are possible", strlen(text), (int)POSTING_LONGEST_TO);
-    if (!text_is_utf8(text))
-        mistake(mistakes, field, "it is not UTF-8");
-}
-
-/* What a template names is known when something is published. */
-static void check_template(struct mistakes *mistakes, const char *to)
-{
-    bool is_open = false;
-    for (const char *at = is_given(to) ? to : ""; *at != '\0'; at++) {
-        if (*at != '{' && *at != '}')
-            continue;
-        if ((*at == '{') == is_open) {
-            mistake(mistakes, "to", "'%s' has a brace too many: {member} stands for the text of a member", to);
-            return;
-        }
-        is_open = !is_open;
-    }
-    if (is_open)
-        mistake(mistakes, "to", "'%s' has a { without its }: {member} stands for the text of a member", to);
-}
-
-/* A codec that this build lacks answers so, whatever it is asked. */
-static void check_codec(struct mistakes *mistakes, const coney_codec *codec)
-{
-    static const coney_type nothing = {.name = "nothing", .kind = CONEY_KIND_MESSAGE, .size = 1};
-    if (codec->name == NULL || codec->content_type == NULL || codec->encode == NULL) {
-        mistake(mistakes, "codec", "it has no name, no content type or no encode function");
-        return;
-    }
-    uint8_t value = 0;
-    coney_sink sink = {0};
-    coney_status status = coney_encode(codec, &nothing, &value, &sink, NULL, NULL);
-    coney_sink_free(&sink);
-    if (status == CONEY_EUNSUPPORTED)
-        mistake(mistakes, "codec", "this coney was built without %s", codec->name);
-}
-
-static void check_reserved(struct mistakes *mistakes, const coney_publisher_options *options)
-{
-    uint32_t reserved;
-    memcpy(&reserved, options->reserved, sizeof reserved);
-    if (reserved != 0 || options->reserved_number != 0)
-        mistake(mistakes, "reserved", "a reserved member is not zero: zero the whole struct before its members are set");
-}
-
-static void check_policy(const coney_publisher *p, struct mistakes *mistakes)
-{
-    coney_publish_policy policy = p->options.policy;
-    if ((unsigned)policy > CONEY_PUBLISH_TRANSACTION)
-        mistake(mistakes, "policy", "%d is none: CONEY_PUBLISH_CONFIRMED, CONEY_PUBLISH_PLAIN or CONEY_PUBLISH_TRANSACTION",
-                (int)policy);
-    else if (policy == CONEY_PUBLISH_TRANSACTION && p->broker->transport->tx_begin == NULL)
-        mistake(mistakes, "policy", "CONEY_PUBLISH_TRANSACTION: %s has no transactions", p->broker->transport->name);
-    if (policy == CONEY_PUBLISH_TRANSACTION && p->options.on_outcome != NULL)
-        mistake(mistakes, "on_outcome", "a transactional publisher has no outcomes: they are the commit's");
-}
-
-void publisher_check(coney_publisher *p, struct mistakes *mistakes)
-{
-    resolve(p);
-    const coney_publisher_options *options = &p->options;
-    char subject[POSTING_LONGEST_TO + 16];
-    text_print(subject, sizeof subject, "publisher '%s'", p->name);
-    const char *outer = mistakes->subject;
-    mistakes->subject = subject;
-    check_text(mistakes, "name", options->name);
-    check_text(mistakes, "to", options->to);
-    check_text(mistakes, "exchange", options->exchange);
-    check_template(mistakes, options->to);
-    check_policy(p, mistakes);
-    if (options->codec != NULL)
-        check_codec(mistakes, options->codec);
-    check_reserved(mistakes, options);
-    if (options->expiration < 0)
-        mistake(mistakes, "expiration", "%lld ns is less than nothing: 0 is without expiration",
-                (long long)options->expiration);
-    if (options->priority != 0 && !options->has_priority)
-        mistake(mistakes, "priority", "it is %u, and has_priority is not set", (unsigned)options->priority);
-    if (p->broker->transport->check_publisher != NULL)
-        p->broker->transport->check_publisher(p->broker->self, options, mistakes);
-    mistakes->subject = outer;
-}
-
 /* Open and close -------------------------------------------------------------------------------------------------- */
 
 /* Each message says by itself whether it is transient, so one may be persistent although its publisher is not. */
 coney_status publisher_open(coney_publisher *p, coney_call *call)
 {
-    resolve(p);
+    const coney_codec *codecs[] = {p->options.codec, p->broker->codec, p->broker->app->options.codec};
+    p->codec = codecs[0] != NULL ? codecs[0] : codecs[1] != NULL ? codecs[1] : codecs[2];
+    p->content_type = coney_bytes_str(p->codec->content_type);
     struct outlet_options options = {
         .name = p->name,
         .exchange = p->options.exchange,

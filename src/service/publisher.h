@@ -28,7 +28,7 @@ struct coney_publisher {
     coney_broker *broker;
     coney_publisher_options options; /* copies, as given */
     const char *name;                /* as given; else `to`, the exchange, or the broker's label */
-    const coney_codec *codec;        /* resolved by publisher_check and publisher_open */
+    const coney_codec *codec;        /* its own, the broker's or the app's: resolved by publisher_open */
     coney_bytes content_type;        /* the codec's */
     struct publisher_stats stats;
     struct place *_Atomic places[PUBLISHER_PLACES]; /* ticket.c */
@@ -49,8 +49,9 @@ coney_publisher *publisher_add(coney_broker *broker, const coney_publisher_optio
 /* Those that are named by their broker are named anew. */
 void publisher_broker_was_labelled(coney_broker *broker);
 
-/* What is wrong with it, its transport's opinion included. Also resolves it. */
-void publisher_check(coney_publisher *p, struct mistakes *mistakes);
+/* check.c: what is wrong with it, its transport's opinion included. */
+void publisher_check(const coney_publisher *p, struct mistakes *mistakes);
+
 coney_status publisher_open(coney_publisher *p, coney_call *call);
 
 /* Harmless when it is not open; call->value: messages without a good outcome. Aborts the transactions that are open. Publishes that are under way are waited

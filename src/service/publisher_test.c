@@ -6,11 +6,11 @@
 static void refused(struct rig *rig, const coney_publisher_options *options, const char *text)
 {
     coney_publisher *p = coney_publisher_new(rig->broker, options);
-    struct mistakes mistakes = {.subject = "outer"};
+    struct mistakes mistakes = {.subject = "app"};
     publisher_check(p, &mistakes);
     if (mistakes.text == NULL || strstr(mistakes.text, text) == NULL)
         fail_msg("'%s' is not in: %s", text, mistakes.text != NULL ? mistakes.text : "nothing");
-    assert_string_equal(mistakes.subject, "outer");
+    assert_string_equal(mistakes.subject, "app");
     mistakes_free(&mistakes);
 }
 
@@ -21,10 +21,17 @@ static coney_status not_built(const coney_codec *codec, const coney_type *type, 
     return CONEY_EUNSUPPORTED;
 }
 
+static coney_status not_read(const coney_codec *codec, coney_bytes body, const coney_type *type, void *out, coney_arena *arena,
+                             coney_fault *fault)
+{
+    (void)codec, (void)body, (void)type, (void)out, (void)arena, (void)fault;
+    return CONEY_EUNSUPPORTED;
+}
+
 static void every_mistake_is_named_with_publisher_and_field(void **state)
 {
     struct rig *rig = *state;
-    static const coney_codec missing = {.name = "morse", .content_type = "text/morse", .encode = not_built};
+    static const coney_codec missing = {.name = "morse", .content_type = "text/morse", .decode = not_read, .encode = not_built};
     static const coney_codec empty = {.name = "empty", .content_type = ""};
     char name[300];
     memset(name, 'n', sizeof name - 1);
@@ -33,14 +40,14 @@ static void every_mistake_is_named_with_publisher_and_field(void **state)
     refused(rig, &(coney_publisher_options){.to = "a.{b"}, "publisher 'a.{b': to: 'a.{b' has a { without its }");
     refused(rig, &(coney_publisher_options){.to = "a.{{b}}"}, "to: 'a.{{b}}' has a brace too many");
     refused(rig, &(coney_publisher_options){.to = "a.b}"}, "has a brace too many");
-    refused(rig, &(coney_publisher_options){.name = name}, "name: it is 299 bytes long");
-    refused(rig, &(coney_publisher_options){.to = "\xff"}, "to: it is not UTF-8");
+    refused(rig, &(coney_publisher_options){.name = name}, "name: has 299 bytes");
+    refused(rig, &(coney_publisher_options){.to = "\xff"}, "to: is not UTF-8");
     refused(rig, &(coney_publisher_options){.exchange = "wrong"}, "publisher 'wrong': exchange: 'wrong' is wrong");
-    refused(rig, &(coney_publisher_options){.codec = &missing}, "codec: this coney was built without morse");
-    refused(rig, &(coney_publisher_options){.codec = &empty}, "codec: it has no name, no content type or no encode function");
+    refused(rig, &(coney_publisher_options){.codec = &missing}, "codec: this build of coney has no morse");
+    refused(rig, &(coney_publisher_options){.codec = &empty}, "codec: 'empty' lacks one of");
     refused(rig, &(coney_publisher_options){.expiration = -1}, "expiration: -1 ns is less than nothing");
-    refused(rig, &(coney_publisher_options){.priority = 4}, "priority: it is 4, and has_priority is not set");
-    refused(rig, &(coney_publisher_options){.reserved = {0, 1}}, "reserved: a reserved member is not zero");
+    refused(rig, &(coney_publisher_options){.priority = 4}, "priority: 4, and has_priority is not set");
+    refused(rig, &(coney_publisher_options){.reserved = {0, 1}}, "publisher: a reserved member is not zero");
 }
 
 static void options_of_a_newer_version_are_a_mistake(void **state)

@@ -428,7 +428,6 @@ static void a_very_short_handler_limit_keeps_no_core_busy(void **state)
     assert_int_equal(coney_app_wait(app, &call), CONEY_ETIMEDOUT);
     assert_int_equal(coney_app_stop(app, NULL), CONEY_OK);
     int64_t looks = (int64_t)app->watch.turn;
-    assert_true(looks > 0);
     assert_true(looks <= (time_now() - began) / CONEY_MILLISECOND + 1);
     coney_app_free(&app);
 }

@@ -35,7 +35,7 @@ struct subscription {
     struct subscription *next;
     coney_app *app;
     coney_broker *broker;
-    coney_subscription options; /* as given, texts and source copied, defaults filled in by subscription_resolve */
+    coney_subscription options; /* as given, texts and source copied, defaults filled in */
     const char *name;
     const coney_codec *routed_codec; /* the innermost router's that has one, or NULL */
 
@@ -46,7 +46,7 @@ struct subscription {
     struct middleware *chain;  /* app, broker, routers, own: outermost first; NULL when there is none */
     size_t chain_count;
 
-    struct feed *feed; /* while it is open */
+    struct feed *_Atomic feed; /* while it is open */
     bool was_opened;
     _Atomic bool is_active;
     _Atomic bool has_ended;
@@ -65,7 +65,7 @@ coney_status subscription_add(coney_broker *broker, const coney_subscription *su
 /* What its messages are decoded by, if they are: its own codec, the router's, the broker's, the app's. */
 const coney_codec *subscription_codec(const struct subscription *s);
 
-/* Fills in defaults, codec and chain. CONEY_ENOMEM. */
+/* Type, codec and chain, for a start. CONEY_ENOMEM. */
 coney_status subscription_resolve(struct subscription *s);
 
 /* What is wrong with it, its transport's opinion included. Names that two have are app_check's. */
