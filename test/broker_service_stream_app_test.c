@@ -4,6 +4,8 @@
 
 #include <coney/service.h>
 
+#include <stdatomic.h>
+
 #define ORDER(F) F(u64, id) F(string, customer)
 CONEY_MESSAGE(order, ORDER);
 #define RECEIPT(F) F(u64, order_id)
@@ -393,6 +395,35 @@ static void a_stop_hands_back_what_no_handler_had_and_nothing_comes_twice(void *
         assert_int_equal(seen.ids[i], i);
 }
 
+static void note_outcome(void *ctx, const coney_outcome *outcome)
+{
+    if (outcome->status == CONEY_OK)
+        atomic_fetch_add((_Atomic size_t *)ctx, 1);
+}
+
+static void a_flush_waits_for_the_outcomes_of_all_streams_that_were_published_to(void **state)
+{
+    (void)state;
+    enum { EACH = 500 };
+    _Atomic size_t outcomes = 0;
+    coney_app *app;
+    coney_publisher *publisher =
+        coney_publisher_new(set(&app), &(coney_publisher_options){.on_outcome = note_outcome, .ctx = &outcomes});
+    start(app);
+    coney_out out = coney_out_by_publisher(publisher);
+    assert_int_equal(coney_publisher_flush(publisher, NULL), CONEY_OK);
+    for (size_t round = 1; round <= 3; round++) {
+        for (size_t i = 0; i < EACH; i++) {
+            assert_int_equal(order_publish(out, orders, &(order){.id = i}), CONEY_OK);
+            assert_int_equal(receipt_publish(out, receipts, &(receipt){.order_id = i}), CONEY_OK);
+        }
+        coney_call call = call_within(10000);
+        assert_int_equal(coney_publisher_flush(publisher, &call), CONEY_OK);
+        assert_int_equal(atomic_load(&outcomes), round * 2 * EACH);
+    }
+    stop(&app);
+}
+
 int main(void)
 {
     if (!node_shared(&node))
@@ -409,6 +440,8 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(batches_end_with_their_chunk, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_failed_batch_holds_back_later_ones, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_flush_waits_for_the_outcomes_of_all_streams_that_were_published_to, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(lanes_by_key_keep_each_customers_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_handler_seeks_back_and_what_follows_is_in_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_seek_from_outside_moves_lanes_too_and_an_unknown_position_is_refused, set_up,
