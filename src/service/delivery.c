@@ -37,7 +37,9 @@ const coney_delivery_info *delivery_info(coney_delivery *d)
 
 uint64_t delivery_attempt(const coney_delivery *d)
 {
-    return d->dispatch->transport->attempt(d->m) + d->returns;
+    uint64_t attempt = d->dispatch->transport->attempt(d->m) + d->returns;
+    uint64_t turned_away = dispatch_turned_away(d->dispatch, d->m);
+    return attempt > turned_away ? attempt - turned_away : 1;
 }
 
 void delivery_name(coney_delivery *d, char *buf, size_t cap)

@@ -137,10 +137,25 @@ void dispatch_set_aside(struct dispatch *x, coney_delivery *d)
         app_closed(x->app);
 }
 
+/* It seeks, or has done so since the caller looked. */
+static coney_settle come_again(struct dispatch *x, const struct incoming *m)
+{
+    uint64_t before = dispatch_turned_away(x, m);
+    atomic_store_explicit(&x->away_offset, m->offset, memory_order_relaxed);
+    counter_set(&x->away_count, before + 1);
+    return coney_retry_after(CONEY_MILLISECOND);
+}
+
+uint64_t dispatch_turned_away(const struct dispatch *x, const struct incoming *m)
+{
+    bool is_it = m->offset != UINT64_MAX && m->offset == atomic_load_explicit(&x->away_offset, memory_order_relaxed);
+    return is_it ? counter_get(&x->away_count) : 0;
+}
+
 coney_settle dispatch_turn_away(struct dispatch *x, struct incoming *m)
 {
-    if (!dispatch_is_halted(x)) /* it seeks, or has done so since the caller looked */
-        return coney_retry_after(CONEY_MILLISECOND);
+    if (!dispatch_is_halted(x))
+        return come_again(x, m);
     coney_delivery *d = dispatch_take(x);
     if (d == NULL)
         return CONEY_REQUEUE;

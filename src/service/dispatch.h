@@ -69,6 +69,10 @@ struct dispatch {
     const struct dispatch_probe *probe;
     struct runner direct; /* runs handlers in deliver */
 
+    /* The message that was last told to come again because of a seek, and how often: no attempts, for no handler had it. deliver's own, read by anybody. */
+    _Atomic uint64_t away_offset;
+    counter away_count;
+
     struct subscription *subscription;
     coney_app *app;
     const struct transport *transport;
@@ -165,6 +169,9 @@ void dispatch_back(coney_delivery *d);
 
 /* The gate is not open: what deliver answers. */
 coney_settle dispatch_turn_away(struct dispatch *x, struct incoming *m);
+
+/* How often the message, if it was the last, was told to come again. */
+uint64_t dispatch_turned_away(const struct dispatch *x, const struct incoming *m);
 
 /* Decodes into `out`, of type->size bytes, or with NULL into the arena; d->value is the value. CONEY_OK, SETTLE_UNDECODABLE or CONEY_FAILED, with the
  * fault. */

@@ -83,6 +83,37 @@ static void a_seek_that_fails_is_logged_and_nothing_is_lost(void **state)
     assert_logged(&t, "subscription 'in': it stays where it is, the seek failed: the fake was told to fail at seek");
 }
 
+static uint64_t attempt_seen;
+
+static void see_attempt(struct stage *stage, coney_delivery *d)
+{
+    (void)stage;
+    attempt_seen = coney_delivery_attempt(d);
+}
+
+static void what_a_seek_sends_back_is_no_attempt(void **state)
+{
+    (void)state;
+    t.fake.counts = true;
+    stage_start(&t, &(coney_subscription){.handler = raw_handler, .max_attempts = 2});
+    struct fake_message m[2] = {{.body = CONEY_STR("a"), .offset = 7, .has_offset = true},
+                                {.body = CONEY_STR("b"), .offset = 8, .has_offset = true}};
+    atomic_store(&t.s->dispatch->gate, GATE_SEEKING);
+    for (m[0].attempt = 1; m[0].attempt < 4; m[0].attempt++)
+        assert_int_equal(stage_deliver(&t, &m[0]), CONEY_MILLISECOND);
+    atomic_store(&t.s->dispatch->gate, GATE_OPEN);
+    t.script = see_attempt;
+    t.how = CONEY_REQUEUE;
+    assert_int_equal(stage_deliver(&t, &m[0]), CONEY_REQUEUE);
+    assert_int_equal(attempt_seen, 1);
+    m[0].attempt = 5;
+    assert_int_equal(stage_deliver(&t, &m[0]), CONEY_REJECT);
+    assert_int_equal(attempt_seen, 2);
+    m[1].attempt = 2;
+    assert_int_equal(stage_deliver(&t, &m[1]), CONEY_REJECT);
+    assert_int_equal(attempt_seen, 2);
+}
+
 static void from_outside_a_seek_blocks_until_it_has_moved(void **state)
 {
     (void)state;
@@ -146,9 +177,13 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(a_virtual_app_seeks_at_once_and_says_how_it_went), TEST(a_seek_begins_when_its_handler_has_returned),
-        TEST(a_seek_that_fails_is_logged_and_nothing_is_lost),  TEST(from_outside_a_seek_blocks_until_it_has_moved),
-        TEST(a_handler_that_would_wait_for_itself_is_told_so),  TEST(a_seek_drops_what_was_gathered_and_not_handled),
+        TEST(a_virtual_app_seeks_at_once_and_says_how_it_went),
+        TEST(a_seek_begins_when_its_handler_has_returned),
+        TEST(what_a_seek_sends_back_is_no_attempt),
+        TEST(a_seek_that_fails_is_logged_and_nothing_is_lost),
+        TEST(from_outside_a_seek_blocks_until_it_has_moved),
+        TEST(a_handler_that_would_wait_for_itself_is_told_so),
+        TEST(a_seek_drops_what_was_gathered_and_not_handled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
