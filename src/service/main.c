@@ -119,9 +119,10 @@ static int check(coney_app **app)
     struct mistakes mistakes = {0};
     app_check(*app, &mistakes);
     if (mistakes.count == 0)
-        printf("%s %s: all is well\n", title_of(*app), (*app)->version);
+        printf("%s %s: all is well\n", title_of(*app), version_of(*app));
     else
-        printf("%s\n%zu mistakes\n", mistakes.text != NULL ? mistakes.text : "memory is out", mistakes.count);
+        printf("%s\n%zu mistake%s\n", mistakes.text != NULL ? mistakes.text : "memory is out", mistakes.count,
+               mistakes.count > 1 ? "s" : "");
     int result = mistakes.count == 0 ? EXIT_WELL : EXIT_FAILED;
     mistakes_free(&mistakes);
     return result;

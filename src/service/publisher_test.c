@@ -195,6 +195,36 @@ static void a_close_goes_on_when_the_last_publish_has_ended(void **state)
     assert_non_null(strstr(rig->journal.text, "close_outlet(fake)"));
 }
 
+static void never_done(void *ctx, const coney_call *call)
+{
+    (void)ctx, (void)call;
+    abort();
+}
+
+static void a_flush_is_the_transports(void **state)
+{
+    struct rig *rig = *state;
+    coney_publisher *p = rig->broker->publishers;
+    coney_call call = {0};
+    assert_int_equal(coney_publisher_flush(p, &call), CONEY_ECLOSED);
+    assert_string_equal(call.text, "publisher 'fake': the app does not run");
+    rig_open(rig);
+    assert_int_equal(coney_publisher_flush(p, NULL), CONEY_OK);
+    assert_string_equal(rig->journal.text, "flush(fake)");
+    rig->fake.fail_at = "flush";
+    rig->fake.fail_status = CONEY_ETIMEDOUT;
+    assert_int_equal(coney_publisher_flush(p, &call), CONEY_ETIMEDOUT);
+    assert_int_equal(call.status, CONEY_ETIMEDOUT);
+    call.on_done = never_done;
+    assert_int_equal(coney_publisher_flush(p, &call), CONEY_EINVAL);
+    assert_int_equal(coney_publisher_flush(NULL, NULL), CONEY_EINVAL);
+    struct transport bare = fake_transport;
+    bare.flush = NULL;
+    rig->broker->transport = &bare;
+    assert_int_equal(coney_publisher_flush(p, NULL), CONEY_OK);
+    rig->broker->transport = &fake_transport;
+}
+
 int main(void)
 {
 #define RIGGED(test) cmocka_unit_test_setup_teardown(test, rig_setup, rig_teardown)
@@ -207,6 +237,7 @@ int main(void)
         RIGGED(a_close_counts_what_had_no_good_outcome),
         RIGGED(a_close_waits_for_publishes_under_way_up_to_its_deadline),
         RIGGED(a_close_goes_on_when_the_last_publish_has_ended),
+        RIGGED(a_flush_is_the_transports),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

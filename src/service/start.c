@@ -187,8 +187,8 @@ static uint64_t start(coney_app *app, struct ending *ending, const coney_call *c
     ending->status = coney_app_check(app, &check);
     if (ending->status != CONEY_OK) {
         text_print(ending->text, sizeof ending->text, "%s", check.text);
-        app_log(app, CONEY_LOG_ERROR, "the app does not start: %llu mistakes in its description",
-                (unsigned long long)check.value);
+        app_log(app, CONEY_LOG_ERROR, "the app does not start: %llu mistake%s in its description",
+                (unsigned long long)check.value, check.value > 1 ? "s" : "");
         return check.value;
     }
     if (!app_unstick(app)) {
