@@ -73,7 +73,9 @@ struct coney_publish_next;
 /* The handler failed: the subscription's on_failure says what follows. A value that is no settlement counts as this one. */
 #define CONEY_FAILED ((coney_settle)-4)
 
-/* What is done when something went wrong. A number above zero, from coney_policy_retry, is: again after so many nanoseconds. */
+/* What is done when something went wrong. A number above zero, from coney_policy_retry, is: again after so many nanoseconds.
+ * What went wrong, with which message and what follows is a warning in the log; of a batch that failed as a whole one for all.
+ * The same words come once a second for each subscription, with how many more there were. */
 typedef int64_t coney_policy;
 #define CONEY_POLICY_DEFAULT ((coney_policy)0)
 #define CONEY_POLICY_RETRY ((coney_policy)-1)  /* again at once, as CONEY_REQUEUE, counted as an attempt */

@@ -135,6 +135,7 @@ static void decode_all(struct dispatch *x, struct runner *r, coney_batch *batch)
     for (size_t i = 0; i < batch->count; i++) {
         coney_delivery *d = batch->elements[i];
         void *value = batch->values + good * size;
+        d->was_told = false;
         dispatch_received(x, d);
         coney_settle how = CONEY_OK;
         if (s->type != NULL)
@@ -153,6 +154,24 @@ static void decode_all(struct dispatch *x, struct runner *r, coney_batch *batch)
     batch->count = good;
 }
 
+/* The failure of those that have no settlement of their own is one, and said once. */
+static void tell_failure(coney_batch *batch, coney_settle how)
+{
+    coney_delivery *first = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < batch->count; i++) {
+        coney_delivery *d = batch->elements[i];
+        d->was_told = batch->hows[i] == NOT_SETTLED;
+        if (!d->was_told)
+            continue;
+        count++;
+        if (first == NULL || (first->fault.text[0] == '\0' && d->fault.text[0] != '\0'))
+            first = d;
+    }
+    if (first != NULL)
+        settle_batch_fault(first, how, count);
+}
+
 static void batch_run(struct dispatch *x, struct runner *r, coney_batch *batch)
 {
     coney_settle how = coney_retry_after(CONEY_SECOND);
@@ -168,6 +187,8 @@ static void batch_run(struct dispatch *x, struct runner *r, coney_batch *batch)
         int64_t began = dispatch_handler_begins(x);
         how = batch->subscription->options.handler.many(batch, batch->values, batch->count);
         dispatch_handler_ended(x, r, began, batch->count, how);
+        if (how < CONEY_REQUEUE)
+            tell_failure(batch, how);
     }
     for (size_t i = 0; i < batch->count; i++) {
         coney_settle own = runs ? batch->hows[i] : NOT_SETTLED;

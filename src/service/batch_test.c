@@ -298,6 +298,28 @@ static void a_stop_in_the_middle_settles_each_message_once_or_never(void **state
     assert_int_equal(t.fake.feeds[0].kept, 0);
 }
 
+static void say_why(coney_batch *batch, size_t count)
+{
+    (void)count;
+    coney_batch_settle(batch, 0, CONEY_ACK);
+    t.how = coney_failed(coney_batch_delivery(batch, 2), "the disk is full");
+}
+
+static void the_failure_of_a_batch_is_one_line_with_its_reason(void **state)
+{
+    (void)state;
+    start(&(coney_subscription){.handler = raw_batch_handler, .batch = 5, .on_failure = CONEY_POLICY_REJECT});
+    with_batch = say_why;
+    deliver(0, 5);
+    assert_int_equal(fake_await_settled(&t.fake, &messages[0]), CONEY_ACK);
+    assert_int_equal(fake_await_settled(&t.fake, &messages[4]), CONEY_REJECT);
+    assert_string_equal(t.log.text, "subscription 'in': a batch of 4 messages has failed: the disk is full: it is rejected\n");
+    struct subscription_stats stats = stage_stats(&t);
+    assert_int_equal(counter_get(&stats.failed), 4);
+    assert_int_equal(coney_app_stop(t.app, NULL), CONEY_OK);
+    assert_null(strstr(t.log.text, "more like it"));
+}
+
 /* Of a log ---------------------------------------------------------------------------------------------------------------------------- */
 
 static const coney_settle *played; /* what each call of the handler below returns */
@@ -457,8 +479,10 @@ static void a_stop_waits_for_what_a_batch_of_a_log_has_published(void **state)
     fake_await_published(&t.fake, 2);
     pthread_t stopper;
     assert_int_equal(thread_start(&stopper, "stopper", stop_the_app, NULL), CONEY_OK);
-    while (!dispatch_is_halted(t.s->dispatch))
+    int64_t deadline = time_after(time_now(), FAKE_PATIENCE);
+    while (!dispatch_is_halted(t.s->dispatch) && time_now() < deadline)
         usleep(1000);
+    assert_true(dispatch_is_halted(t.s->dispatch));
     fake_outcome(&t.fake, 0, CONEY_OK);
     fake_outcome(&t.fake, 1, CONEY_OK);
     pthread_join(stopper, NULL);
@@ -495,6 +519,7 @@ int main(void)
         TEST(elements_have_no_continuations_and_are_not_kept_one_by_one),
         TEST(what_is_published_for_a_batch_holds_all_of_it),
         TEST(what_is_gathered_at_a_drain_goes_back),
+        TEST(the_failure_of_a_batch_is_one_line_with_its_reason),
         TEST(batches_run_on_lanes_and_time_closes_them),
         TEST(a_stop_in_the_middle_settles_each_message_once_or_never),
         TEST(a_failed_batch_of_a_log_comes_again_before_what_is_behind_it),

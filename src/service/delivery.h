@@ -68,6 +68,7 @@ struct coney_delivery {
     coney_fault fault;               /* text "": none */
 
     struct coney_batch *batch; /* it is an element of it, or NULL; while it is settled under the dispatch's lock */
+    bool was_told;             /* of an element: the log has the failure of its batch */
     bool stays;                /* what comes again stays in its lane, so that later ones wait */
     uint32_t returns;          /* how often it has stayed */
     coney_settle how;          /* once the handler has returned, or the user who kept it has spoken */

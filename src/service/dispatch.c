@@ -427,6 +427,7 @@ void dispatch_close(struct subscription *s)
     wait_for_runner(&x->direct);
     size_t counted = leave_orphans(x);
     drop_aside(x);
+    complaints_sum_up(s, &x->complaints, true);
 
     runner_hide_all(x);
     lanes_free(s);

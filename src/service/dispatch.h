@@ -10,6 +10,7 @@
 #ifndef CONEY_SERVICE_DISPATCH_H
 #define CONEY_SERVICE_DISPATCH_H
 
+#include "service/complaint.h"
 #include "service/delivery.h"
 
 /* Makes what runs the subscription: its pool, lanes, batch; sets s->sink.deliver. CONEY_ENOMEM, CONEY_ELIMIT (threads). */
@@ -76,6 +77,7 @@ struct dispatch {
     struct subscription *subscription;
     coney_app *app;
     const struct transport *transport;
+    struct complaints complaints;
 
     struct lock lock; /* guards what follows */
     struct cond changed;
@@ -223,6 +225,9 @@ coney_status settle_released(coney_delivery *d);
 
 /* What on_undecodable or on_failure says about the delivery; counts and logs it. */
 coney_settle settle_fault(coney_delivery *d, coney_settle how);
+
+/* Says in one line that the handler of a batch has failed `how`, of `count` elements that are told so one by one; `first` is one that knows why, if any does. */
+void settle_batch_fault(coney_delivery *first, coney_settle how, size_t count);
 
 /* A delivery that outlived its handler: the transport is told `wire`, and it counts as `how`. */
 coney_status settle_finish(coney_delivery *d, coney_settle wire, coney_settle how);

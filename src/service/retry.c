@@ -6,6 +6,7 @@
 #include "service/dispatch.h"
 
 #include "base/bytes.h"
+#include "base/text.h"
 #include "service/publisher.h"
 
 #include <inttypes.h>
@@ -17,10 +18,12 @@ static struct settle_plan plan_of_spent(coney_delivery *d, uint64_t attempts)
 {
     const struct subscription *s = d->subscription;
     char name[192];
+    char what[320];
     delivery_name(d, name, sizeof name);
     const char *to = s->options.dead_letter;
-    app_log(s->app, CONEY_LOG_WARNING, "subscription '%s': %s was delivered %" PRIu64 " times: %s%s%s", s->name, name, attempts,
-            to != NULL ? "it goes to '" : "it is rejected", to != NULL ? to : "", to != NULL ? "'" : "");
+    text_print(what, sizeof what, "was delivered %" PRIu64 " times: %s%s%s", attempts,
+               to != NULL ? "it goes to '" : "it is rejected", to != NULL ? to : "", to != NULL ? "'" : "");
+    complain(s, &d->dispatch->complaints, COMPLAINT_SPENT, name, what);
     return (struct settle_plan){.way = to != NULL ? PLAN_COPY_DEAD : PLAN_SETTLE, .how = CONEY_REJECT, .attempts = attempts};
 }
 

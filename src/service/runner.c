@@ -93,9 +93,24 @@ static void watch_runner(void *ctx, struct runner *r)
     watch->found = runs;
 }
 
+/* Without the lock, as below. */
+static void sum_up(const struct subscription *s)
+{
+    struct dispatch *x = dispatch_pin(s);
+    if (x == NULL)
+        return;
+    bool is_inside = dispatch_enter(x);
+    dispatch_unpin();
+    if (!is_inside)
+        return;
+    complaints_sum_up(s, &x->complaints, false);
+    dispatch_leave(x);
+}
+
 /* One after the other: what is said is said to the user, who may look for himself. */
 void dispatch_watch(struct subscription *s, int64_t now)
 {
+    sum_up(s);
     struct watch watch = {.now = now, .limit = s->app->options.handler_limit};
     while (watch.limit > 0) {
         watch.found = 0;

@@ -50,57 +50,92 @@ static coney_settle settlement_of(coney_policy policy)
     return policy == CONEY_POLICY_REJECT ? CONEY_REJECT : CONEY_REQUEUE;
 }
 
-/* Logs what has happened to the delivery and what follows, and stops the app when that follows. */
-static coney_settle apply(coney_delivery *d, coney_policy policy, coney_policy otherwise, coney_status status, const char *what)
+/* What has happened to a delivery, and what is said to be done. */
+struct verdict {
+    enum complaint_kind kind;
+    coney_policy policy;
+    coney_status status; /* of an app that stops for it */
+    char what[512];
+};
+
+static struct verdict verdict(enum complaint_kind kind, coney_policy policy, coney_policy otherwise, coney_status status)
 {
-    if (policy == CONEY_POLICY_DEFAULT)
-        policy = otherwise;
-    char name[192];
+    return (struct verdict){
+        .kind = kind, .policy = policy != CONEY_POLICY_DEFAULT ? policy : otherwise, .status = status, .what = ""};
+}
+
+static void say(const coney_delivery *d, const struct verdict *v, const char *name)
+{
     char next[80];
+    char what[sizeof v->what + sizeof next];
+    words_of(v->policy, next, sizeof next);
+    text_print(what, sizeof what, "%s: %s", v->what, next);
+    complain(d->subscription, &d->dispatch->complaints, v->kind, name, what);
+}
+
+/* Says it, unless it was said, and stops the app when that is what follows. */
+static coney_settle apply(coney_delivery *d, const struct verdict *v)
+{
+    char name[192];
     delivery_name(d, name, sizeof name);
-    words_of(policy, next, sizeof next);
-    const struct subscription *s = d->subscription;
-    app_log(s->app, CONEY_LOG_WARNING, "subscription '%s': %s %s: %s", s->name, name, what, next);
-    if (policy == CONEY_POLICY_STOP) {
+    if (!d->was_told || v->kind == COMPLAINT_PUBLISH)
+        say(d, v, name);
+    if (v->policy == CONEY_POLICY_STOP) {
         d->must_stop = true;
         dispatch_halt(d->dispatch);
-        app_fail(s->app, status, "subscription '%s': %s %s", s->name, name, what);
+        app_fail(d->subscription->app, v->status, "subscription '%s': %s %s", d->subscription->name, name, v->what);
     }
-    return settlement_of(policy);
+    return settlement_of(v->policy);
+}
+
+static struct verdict fault_of(const coney_delivery *d, coney_settle how)
+{
+    const coney_subscription *options = &d->subscription->options;
+    const char *fault = d->fault.text;
+    if (how == SETTLE_UNDECODABLE) {
+        struct verdict v = verdict(COMPLAINT_UNDECODABLE, options->on_undecodable, CONEY_POLICY_REJECT, CONEY_ECORRUPT);
+        text_print(v.what, sizeof v.what, "cannot be decoded: %s", fault[0] != '\0' ? fault : "its handler gave no reason");
+        return v;
+    }
+    struct verdict v = verdict(COMPLAINT_FAILED, options->on_failure, CONEY_SECOND, CONEY_ECANCELED);
+    if (how == CONEY_KEPT)
+        text_print(v.what, sizeof v.what, "has failed: its handler returned CONEY_KEPT and has not kept it");
+    else if (how != CONEY_FAILED)
+        text_print(v.what, sizeof v.what, "has failed: its handler returned %" PRId64 ", which is no settlement", how);
+    else
+        text_print(v.what, sizeof v.what, "has failed%s%s", fault[0] != '\0' ? ": " : "", fault);
+    return v;
 }
 
 coney_settle settle_fault(coney_delivery *d, coney_settle how)
 {
-    struct subscription *s = d->subscription;
-    char what[512];
-    const char *fault = d->fault.text;
-    if (how == SETTLE_UNDECODABLE) {
-        counter_share(&s->stats.undecodable, 1);
-        text_print(what, sizeof what, "cannot be decoded: %s", fault[0] != '\0' ? fault : "its handler gave no reason");
-        return apply(d, s->options.on_undecodable, CONEY_POLICY_REJECT, CONEY_ECORRUPT, what);
-    }
-    counter_share(&s->stats.failed, 1);
-    if (how == CONEY_KEPT)
-        text_print(what, sizeof what, "has failed: its handler returned CONEY_KEPT and has not kept it");
-    else if (how != CONEY_FAILED)
-        text_print(what, sizeof what, "has failed: its handler returned %" PRId64 ", which is no settlement", how);
-    else
-        text_print(what, sizeof what, "has failed%s%s", fault[0] != '\0' ? ": " : "", fault);
-    return apply(d, s->options.on_failure, CONEY_SECOND, CONEY_ECANCELED, what);
+    struct subscription_stats *stats = &d->subscription->stats;
+    counter_share(how == SETTLE_UNDECODABLE ? &stats->undecodable : &stats->failed, 1);
+    struct verdict v = fault_of(d, how);
+    return apply(d, &v);
+}
+
+void settle_batch_fault(coney_delivery *first, coney_settle how, size_t count)
+{
+    struct verdict v = fault_of(first, how);
+    char name[64];
+    text_print(name, sizeof name, "a batch of %zu messages", count);
+    say(first, &v, name);
 }
 
 static coney_settle publish_failed(coney_delivery *d, coney_settle how)
 {
     struct subscription *s = d->subscription;
     coney_status status = (coney_status)atomic_load_explicit(&d->publish_status, memory_order_relaxed);
-    char what[160];
+    struct verdict v = verdict(COMPLAINT_PUBLISH, s->options.on_publish_failure, CONEY_SECOND, status);
     counter_share(&s->stats.publish_failures, 1);
-    text_print(what, sizeof what, "has published what was lost (%s)", coney_status_name(status));
+    text_print(v.what, sizeof v.what, "has published what was lost (%s)", coney_status_name(status));
     if (how == CONEY_ACK)
-        return apply(d, s->options.on_publish_failure, CONEY_SECOND, status, what);
+        return apply(d, &v);
     char name[192];
     delivery_name(d, name, sizeof name);
-    app_log(s->app, CONEY_LOG_WARNING, "subscription '%s': %s %s, and is not acked anyway", s->name, name, what);
+    text_append(v.what, sizeof v.what, ", and is not acked anyway");
+    complain(s, &d->dispatch->complaints, v.kind, name, v.what);
     return how;
 }
 

@@ -582,6 +582,54 @@ static void another_thread_settles_while_the_handler_goes_on(void **state)
     assert_int_equal(t.fake.feeds[0].kept, 0);
 }
 
+static size_t times_logged(const char *words)
+{
+    size_t count = 0;
+    for (const char *at = t.log.text; (at = strstr(at, words)) != NULL; at += strlen(words))
+        count++;
+    return count;
+}
+
+static void fail_in_words(struct stage *stage, coney_delivery *d)
+{
+    stage->how = coney_failed(d, *(const char *)coney_delivery_body(d).data == 'b' ? "bad luck" : "no luck");
+}
+
+static void the_same_warning_comes_once_a_second_and_says_how_many_more_there_were(void **state)
+{
+    (void)state;
+    stage_start(&t, &(coney_subscription){.handler = raw_handler, .on_failure = CONEY_POLICY_REJECT});
+    t.script = fail_in_words;
+    struct fake_message no[5] = {0};
+    for (size_t i = 0; i < 5; i++) {
+        no[i] = (struct fake_message){.body = CONEY_STR("n"), .offset = i, .has_offset = true};
+        stage_deliver(&t, &no[i]);
+    }
+    assert_logged(&t, "subscription 'in': a message at offset 0 has failed: no luck: it is rejected\n");
+    assert_int_equal(times_logged("has failed"), 1);
+    dispatch_watch(t.s, worker_now(t.app->worker));
+    assert_int_equal(times_logged("more like it"), 0);
+    stage_advance(&t, CONEY_SECOND);
+    dispatch_watch(t.s, worker_now(t.app->worker));
+    assert_logged(&t, "subscription 'in': … and 4 more like it: … has failed: no luck: it is rejected\n");
+
+    struct fake_message bad = {.body = CONEY_STR("b")};
+    journal_clear(&t.log);
+    no[0].settles = no[1].settles = 0;
+    stage_deliver(&t, &no[0]);
+    stage_deliver(&t, &no[1]);
+    stage_deliver(&t, &bad);
+    assert_int_equal(times_logged("no luck"), 2);
+    assert_logged(&t, "… and 1 more like it: … has failed: no luck");
+    assert_int_equal(times_logged("bad luck"), 1);
+
+    bad.settles = 0;
+    stage_deliver(&t, &bad);
+    assert_int_equal(times_logged("bad luck"), 1);
+    assert_int_equal(coney_app_stop(t.app, NULL), CONEY_OK);
+    assert_logged(&t, "… and 1 more like it: … has failed: bad luck");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -612,6 +660,7 @@ int main(void)
         TEST(a_delivery_that_is_settled_as_its_subscription_closes_is_open_no_more),
         TEST(a_transaction_that_waits_for_its_commit_is_aborted_by_a_stop),
         TEST(another_thread_settles_while_the_handler_goes_on),
+        TEST(the_same_warning_comes_once_a_second_and_says_how_many_more_there_were),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
