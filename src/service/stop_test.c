@@ -289,19 +289,6 @@ static void a_drain_ends_when_its_time_is_over_and_says_how_many_were_left(void 
     end(&scene);
 }
 
-struct settler {
-    coney_kept *kept;
-    pthread_t thread;
-};
-
-static void *settle_soon(void *arg)
-{
-    struct settler *settler = arg;
-    usleep(20000);
-    coney_kept_settle(&settler->kept, CONEY_ACK);
-    return NULL;
-}
-
 static void a_stop_waits_for_kept_deliveries_to_be_settled(void **state)
 {
     (void)state;
@@ -309,13 +296,16 @@ static void a_stop_waits_for_kept_deliveries_to_be_settled(void **state)
     begin(&scene, NULL, &(coney_subscription){.handler = keep_handler});
     struct fake_message m = {.body = CONEY_STR("x")};
     assert_int_equal(fake_deliver(&scene.fake, "orders", &m), CONEY_KEPT);
-    struct settler settler = {.kept = kept};
-    assert_int_equal(pthread_create(&settler.thread, NULL, settle_soon, &settler), 0);
-    assert_int_equal(coney_app_stop(scene.app, NULL), CONEY_OK);
+    struct stopper stopper;
+    send_stopper(&stopper, scene.app);
+    await_halted(&scene);
+    assert_false(atomic_load(&stopper.is_done));
+    coney_kept_settle(&kept, CONEY_ACK);
+    pthread_join(stopper.thread, NULL);
+    assert_int_equal(stopper.status, CONEY_OK);
     assert_int_equal(m.settles, 1);
     assert_int_equal(m.how, CONEY_ACK);
     end(&scene);
-    pthread_join(settler.thread, NULL);
 }
 
 static void a_handler_that_outlives_the_stop_holds_up_the_next_start_and_the_free(void **state)
@@ -448,7 +438,6 @@ static void a_second_stop_waits_for_the_first(void **state)
     coney_call call = {.deadline = 10 * CONEY_MILLISECOND};
     assert_int_equal(coney_app_stop(scene.app, &call), CONEY_ETIMEDOUT);
     send_stopper(&second, scene.app);
-    usleep(5000);
     assert_false(atomic_load(&second.is_done));
     gate_open();
     pthread_join(first.thread, NULL);
