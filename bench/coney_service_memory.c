@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 1024 };
+/* A block may have been handled, and its memory not yet given back, when the one after the next is published. */
+enum { BLOCK = 1024, UNDER_WAY = 3 * BLOCK };
 
 static coney_bytes body_of(const struct options *o)
 {
@@ -17,8 +18,8 @@ static coney_bytes body_of(const struct options *o)
 
 void service_memory(const struct options *o)
 {
-    if (o->count == 0 || o->count % BLOCK != 0)
-        die("--count must be blocks of %d", BLOCK);
+    if (o->count <= UNDER_WAY || o->count % BLOCK != 0)
+        die("--count must be blocks of %d, and more than %d", BLOCK, UNDER_WAY);
     struct count *count = &service_count;
     sem_t go;
     *count = (struct count){.due = 1, .step = BLOCK, .last = o->count, .go = &go};
@@ -32,16 +33,17 @@ void service_memory(const struct options *o)
     coney_publish_options options = {.to = "orders"};
     coney_bytes body = body_of(o), type = o->json != 0 ? CONEY_STR("application/json") : coney_bytes_of(NULL, 0);
     uint64_t start = now_ns();
-    for (uint64_t sent = 0; sent < o->count; sent += BLOCK) {
-        for (int i = 0; i < BLOCK; i++) {
-            coney_status status = coney_publish_raw(out, body, type, &options);
-            if (status != CONEY_OK)
-                die("publish: %s", coney_status_text(status));
-        }
-        if (sent == 0)
+    for (uint64_t sent = 0; sent < o->count; sent++) {
+        if (sent == UNDER_WAY)
             sem_post(&go);
-        service_await();
+        if (sent >= UNDER_WAY && sent % BLOCK == 0)
+            service_await();
+        coney_status status = coney_publish_raw(out, body, type, &options);
+        if (status != CONEY_OK)
+            die("publish: %s", coney_status_text(status));
     }
+    for (uint64_t block = 0; block < UNDER_WAY / BLOCK; block++)
+        service_await();
     uint64_t end = now_ns();
     service_stop(&app);
     service_check(o);

@@ -44,8 +44,9 @@ void service_await(void);
 /* What the counted messages must have summed up to. */
 void service_check(const struct options *options);
 
-/* Within one process: --count messages are published in blocks, each when the handler has had the one before, the first one before any is handled, so that
- * as many were under way at once as there ever will be: raw bytes of --size, or orders with --json 1. --reply 1: each is answered. The publisher's thread and the subscription's take part. */
+/* Within one process: --count messages are published, raw bytes of --size, or orders with --json 1; --reply 1: each is answered. A few blocks are under way at
+ * once: as many are published before any is handled, so that no pool grows later; each next one when one has been handled. The publisher's thread and
+ * the subscription's take part. */
 void service_memory(const struct options *options);
 
 /* Messages a second of --queue, which has --count of --size; orders with --json 1. */
