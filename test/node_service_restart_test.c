@@ -241,6 +241,55 @@ static void N07_a_stop_while_the_node_is_away_ends_in_time_loses_nothing_and_rec
     nothing_is_missing();
 }
 
+/* A memory alarm: what is published is not read by the node. */
+static void raise_alarm(void)
+{
+    node_do(&node, "-q set_vm_memory_high_watermark absolute 20MB");
+}
+
+static void end_alarm(void)
+{
+    node_do(&node, "-q set_vm_memory_high_watermark absolute 2GB");
+}
+
+static void during_an_alarm_acks_wait_for_their_receipts_and_then_each_order_is_handled_once(void **state)
+{
+    (void)state;
+    seen.closed_gate = true;
+    open_shop(CONEY_QUEUE_QUORUM);
+    sights_wait(&seen, 4);
+    raise_alarm();
+    sights_open_gate(&seen);
+    sights_wait(&seen, PREFETCH);
+    assert_false(sights_reach(&seen, PREFETCH + 1, 500));
+    assert_int_equal(shop_health(&shop).active, 1);
+    end_alarm();
+    sights_have_all(&seen, 0, ORDERS);
+    nothing_is_missing();
+    assert_int_equal(sights_count(&seen), ORDERS);
+}
+
+static void a_stop_during_an_alarm_ends_in_time_and_loses_nothing(void **state)
+{
+    (void)state;
+    seen.closed_gate = true;
+    open_shop(CONEY_QUEUE_QUORUM);
+    sights_wait(&seen, 4);
+    raise_alarm();
+    sights_open_gate(&seen);
+    sights_wait(&seen, PREFETCH);
+    coney_call call = {.deadline = 2 * CONEY_SECOND};
+    int64_t began = now_ms();
+    assert_int_equal(coney_app_stop(shop.app, &call), CONEY_ETIMEDOUT);
+    int64_t took = now_ms() - began;
+    if (took > scaled_ms(12000))
+        fail_msg("it took %lld ms: %s", (long long)took, call.text);
+    end_alarm();
+    shop_start(&shop);
+    sights_have_all(&seen, 0, ORDERS);
+    nothing_is_missing();
+}
+
 /* Streams --------------------------------------------------------------------------------------------------------------- */
 
 static void serve_stream(void)
@@ -340,6 +389,8 @@ int main(void)
         TEST(an_ack_waits_for_a_confirm_that_the_dead_node_never_gave),
         TEST(what_waits_for_its_retry_in_a_queue_is_there_after_the_node_was_killed),
         TEST(N07_a_stop_while_the_node_is_away_ends_in_time_loses_nothing_and_reconnects_nothing),
+        TEST(during_an_alarm_acks_wait_for_their_receipts_and_then_each_order_is_handled_once),
+        TEST(a_stop_during_an_alarm_ends_in_time_and_loses_nothing),
         TEST(a_stream_goes_on_after_its_node_was_killed_in_order_and_each_message_once),
         TEST(a_body_of_100_MB_comes_whole),
         TEST(a_body_of_100_MB_that_is_no_order_is_rejected_like_a_small_one),

@@ -191,4 +191,7 @@ coney_status tamqp_copy(struct incoming *m, const char *to, uint64_t attempts, i
                         void *ctx, uint64_t tag);
 bool tamqp_delays(const struct feed *feed);
 
+/* What copies go out by, for a subscription that may make some: when they are needed the broker may not be able to open anything. */
+coney_status tamqp_open_copier(struct tamqp *t, const coney_subscription *subscription, coney_call *call);
+
 #endif

@@ -31,17 +31,23 @@ static void copied(void *ctx, const coney_outcome *outcome)
     free(copying);
 }
 
-/* Opened with the first copy; closed with the environment, which tells what has no outcome yet. */
+/* Closed with the environment, which tells what has no outcome yet. */
 static coney_amqp_publisher *copier_of(struct tamqp *t, coney_call *call)
 {
     lock_acquire(&t->opening_lock);
     if (t->copier == NULL) {
-        coney_amqp_publisher_options options = {.on_outcome = copied};
+        coney_amqp_publisher_options options = {.name = "copies", .on_outcome = copied};
         t->copier = coney_amqp_publisher_open(tamqp_rabbit(t), &options, call);
     }
     coney_amqp_publisher *copier = t->copier;
     lock_release(&t->opening_lock);
     return copier;
+}
+
+coney_status tamqp_open_copier(struct tamqp *t, const coney_subscription *subscription, coney_call *call)
+{
+    bool makes_copies = subscription->max_attempts > 0 || tamqp_source(subscription)->delay != CONEY_DELAY_HELD;
+    return !makes_copies || copier_of(t, call) != NULL ? CONEY_OK : call->status;
 }
 
 /* What a copy has ---------------------------------------------------------------------------------------------------------- */

@@ -266,6 +266,9 @@ static struct tamqp_feed *feed_new(struct tamqp *t, const coney_subscription *su
 coney_status tamqp_subscribe(void *self, const coney_subscription *subscription, struct sink *sink, struct feed **feed,
                              coney_call *call)
 {
+    coney_status ready = tamqp_open_copier(self, subscription, call);
+    if (ready != CONEY_OK)
+        return ready;
     struct tamqp_feed *mine = feed_new(self, subscription, sink);
     if (mine == NULL)
         return app_refuse(call, CONEY_ENOMEM, "%s", coney_status_text(CONEY_ENOMEM));
