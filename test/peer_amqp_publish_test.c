@@ -181,13 +181,16 @@ static void a_return_that_fits_no_message_is_an_event_and_settles_nothing(void *
     (void)state;
     struct amqp_stage stage;
     struct outcomes outcomes = {0};
-    coney_amqp_publisher *publisher = by_hand(&stage, &outcomes, NULL);
+    coney_amqp_publisher *publisher = by_hand(&stage, &outcomes, &(coney_amqp_publisher_options){.name = "till"});
     assert_int_equal(publish(publisher, "mine", 1), CONEY_OK);
     amqp_peer_wait_messages(stage.peer, 1);
     struct amqp_peer_message foreign = amqp_peer_message_of(stage.peer, 0);
     foreign.body = CONEY_STR("other");
     amqp_peer_return(stage.peer, &foreign, AMQP_CODE_NO_ROUTE, "NO_ROUTE");
-    assert_int_equal(events_wait(&stage.events, CONEY_EVENT_RETURNED, 0).code, 312);
+    struct event event = events_wait(&stage.events, CONEY_EVENT_RETURNED, 0);
+    assert_int_equal(event.code, 312);
+    assert_non_null(strstr(event.text, "publisher 'till' to queue 'q'"));
+    assert_string_equal(event.name, "q");
     assert_int_equal(outcomes_count(&outcomes), 0);
     amqp_peer_confirm(stage.peer, 1);
     outcomes_wait(&outcomes, 1);

@@ -268,6 +268,7 @@ typedef struct coney_amqp_message {
 typedef struct coney_amqp_publisher_options {
     const char *exchange; /* default: the default exchange, which routes to the queue that the key names */
     const char *routing_key;
+    const char *name;               /* told apart by it in the texts of events: "the publisher 'audit' to exchange …" */
     coney_outcome_fn on_outcome;    /* once for each accepted message, on the loop */
     void (*on_writable)(void *ctx); /* on the loop: after a publish that answered CONEY_EAGAIN there is room again */
     void *ctx;                      /* for both */

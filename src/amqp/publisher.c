@@ -220,6 +220,8 @@ static coney_status check_options(const coney_amqp_publisher_options *options, c
     if (status == CONEY_OK)
         status = amqp_name_check("routing key", options->routing_key, call);
     if (status == CONEY_OK)
+        status = amqp_name_check("name", options->name, call);
+    if (status == CONEY_OK)
         status = sender_check(&common, call);
     if (status != CONEY_OK)
         return status;
@@ -229,6 +231,18 @@ static coney_status check_options(const coney_amqp_publisher_options *options, c
         return op_refuse(call, CONEY_EINVAL, "max_message_size is %lld: bytes, or CONEY_OFF",
                          (long long)options->max_message_size);
     return CONEY_OK;
+}
+
+/* Publishers with a name are of a kind of their own, whose noun it stands in. */
+static const struct member_kind *kind_of(struct coney_amqp_publisher *publisher, const struct place_kind *kind,
+                                         const char *name)
+{
+    if (name == NULL || name[0] == '\0')
+        return &kind->member;
+    text_print(publisher->noun, sizeof publisher->noun, "publisher '%s' to %s", name, kind == &to_queue ? "queue" : "exchange");
+    publisher->named = *kind;
+    publisher->named.member.noun = publisher->noun;
+    return &publisher->named.member;
 }
 
 /* What is made before outlet_init, and what it may fail without. */
@@ -260,7 +274,7 @@ static struct coney_amqp_publisher *publisher_new(struct coney_amqp *amqp, const
     const struct sender_kind *kind = options->unconfirmed ? &unconfirmed_kind : &sender_kind;
     if (set_target(publisher, options)) {
         bool queue = publisher->exchange[0] == '\0' && publisher->routing_key[0] != '\0';
-        if (outlet_init(&publisher->outlet, kind, queue ? &to_queue.member : &to_exchange.member, amqp,
+        if (outlet_init(&publisher->outlet, kind, kind_of(publisher, queue ? &to_queue : &to_exchange, options->name), amqp,
                         queue ? publisher->routing_key : publisher->exchange, &common, keep_trying))
             return publisher;
     }

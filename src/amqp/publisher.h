@@ -27,6 +27,8 @@ struct coney_amqp_publisher {
     char *routing_key;
     size_t max_body; /* `.max_message_size` */
     bool unconfirmed;
+    struct place_kind named; /* its member's kind when it has a name, which is in `noun` */
+    char noun[320];
 
     /* Under the outbox's lock. */
     size_t body_limit; /* a body of 1 to so many bytes may go straight in; 0 while publishes need a closer look */

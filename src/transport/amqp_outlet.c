@@ -109,6 +109,7 @@ coney_status tamqp_open_outlet(void *self, const struct outlet_options *options,
     mine->drop_unroutable = options->drop_unroutable;
     coney_amqp_publisher_options publisher = {
         .exchange = mine->memory,
+        .name = options->name,
         .on_outcome = options->outcome,
         .ctx = options->ctx,
         .unconfirmed = options->policy == CONEY_PUBLISH_PLAIN,
