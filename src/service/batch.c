@@ -320,13 +320,22 @@ void batch_item_run(struct dispatch *x, struct runner *r, struct list *item)
 /* To a lane, which is waited for when it has too much to do; or, virtual, at once. */
 static void hand_over(struct dispatch *x, coney_batch *batch, bool waits)
 {
-    if (x->app->is_virtual) {
-        runner_begin(&x->direct);
+    if (x->app->is_virtual)
         batch_item_run(x, &x->direct, &batch->place);
-        runner_end(x, &x->direct);
-    } else if (!lanes_put(x, 0, &batch->place, waits)) {
+    else if (!lanes_put(x, 0, &batch->place, waits))
         set_batch_aside(x, batch);
+}
+
+/* On the worker, whose thread is deliver's when the app is virtual. */
+static void hand_over_in_time(struct dispatch *x, coney_batch *batch)
+{
+    if (!x->app->is_virtual) {
+        hand_over(x, batch, false);
+        return;
     }
+    runner_begin(&x->direct);
+    hand_over(x, batch, false);
+    runner_end(x, &x->direct);
 }
 
 /* Under the lock. */
@@ -354,7 +363,7 @@ static void timer_run(struct work *work)
     }
     lock_release(&g->lock);
     if (batch != NULL)
-        hand_over(x, batch, false);
+        hand_over_in_time(x, batch);
     if (again)
         return;
     lock_acquire(&g->lock);
@@ -395,13 +404,9 @@ static bool add(struct gather *g, coney_delivery *d, coney_batch **full)
     return true;
 }
 
-coney_settle batch_deliver(struct sink *sink, struct incoming *m)
+static coney_settle take_in(struct dispatch *x, struct incoming *m)
 {
-    struct subscription *s = (struct subscription *)(void *)sink;
-    struct dispatch *x = s->dispatch;
-    struct gather *g = s->gather;
-    if (!dispatch_is_open(x))
-        return dispatch_turn_away(x, m);
+    struct gather *g = x->subscription->gather;
     if (!x->app->is_virtual)
         lanes_wait(x); /* batches that were closed by time are put without a wait */
     coney_delivery *d = dispatch_take(x);
@@ -431,6 +436,15 @@ coney_settle batch_deliver(struct sink *sink, struct incoming *m)
     x->transport->settle(&d->in, coney_retry_after(CONEY_SECOND));
     dispatch_give(x, d);
     return CONEY_KEPT;
+}
+
+coney_settle batch_deliver(struct sink *sink, struct incoming *m)
+{
+    struct dispatch *x = ((struct subscription *)(void *)sink)->dispatch;
+    runner_begin(&x->direct);
+    coney_settle how = dispatch_is_open(x) ? take_in(x, m) : dispatch_turn_away(x, m);
+    runner_end(x, &x->direct);
+    return how;
 }
 
 /* Open and close ------------------------------------------------------------------------------------------------------------------- */

@@ -399,7 +399,7 @@ static size_t leave_orphans(struct dispatch *x)
     return counted;
 }
 
-/* A handler that the unsubscribe did not wait for. */
+/* A deliver that the unsubscribe did not wait for. */
 static void wait_for_runner(const struct runner *r)
 {
     while (runner_runs(r))
@@ -422,9 +422,9 @@ void dispatch_close(struct subscription *s)
         return;
     dispatch_shut(x);
     wait_for_seeks(x);
+    wait_for_runner(&x->direct);
     lanes_close(x);
     batch_close(x);
-    wait_for_runner(&x->direct);
     size_t counted = leave_orphans(x);
     drop_aside(x);
     complaints_sum_up(s, &x->complaints, true);

@@ -45,9 +45,10 @@ struct dispatch_probe {
 #define SETTLE_UNDECODABLE ((coney_settle)-5)
 
 struct runner {
-    _Atomic uint64_t run;    /* odd while a handler runs */
+    _Atomic uint64_t run;    /* odd while a handler runs, or deliver does */
     _Atomic uint64_t thread; /* whose; pthread_self */
     coney_delivery *at_hand;
+    bool only_hands_on; /* deliver's, of a subscription whose handlers run on lanes: it may wait for them as long as it must */
     struct subscription_stats stats; /* written by the runner alone, as are the two below */
     counter durations[DURATION_BUCKETS + 1];
     counter duration_sum; /* nanoseconds */

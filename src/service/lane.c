@@ -177,12 +177,9 @@ static size_t queue_of(struct lane_set *lanes, const struct dispatch *x, const s
     return (key.len > 0 ? hash(key) : lanes->turn++) % lanes->queue_count;
 }
 
-coney_settle lanes_deliver(struct sink *sink, struct incoming *m)
+static coney_settle hand_on(struct dispatch *x, struct incoming *m)
 {
-    struct subscription *s = (struct subscription *)(void *)sink;
-    struct dispatch *x = s->dispatch;
-    if (!dispatch_is_open(x))
-        return dispatch_turn_away(x, m);
+    const struct subscription *s = x->subscription;
     coney_delivery *d = dispatch_take(x);
     if (d == NULL)
         return coney_retry_after(CONEY_SECOND);
@@ -198,6 +195,15 @@ coney_settle lanes_deliver(struct sink *sink, struct incoming *m)
     if (!lanes_put(x, queue, &d->place, true))
         dispatch_set_aside(x, d);
     return CONEY_KEPT;
+}
+
+coney_settle lanes_deliver(struct sink *sink, struct incoming *m)
+{
+    struct dispatch *x = ((struct subscription *)(void *)sink)->dispatch;
+    runner_begin(&x->direct);
+    coney_settle how = dispatch_is_open(x) ? hand_on(x, m) : dispatch_turn_away(x, m);
+    runner_end(x, &x->direct);
+    return how;
 }
 
 /* Open and close ------------------------------------------------------------------------------------------------------------------- */
@@ -236,6 +242,7 @@ coney_status lanes_open(struct dispatch *x, void (*run)(struct dispatch *x, stru
     if (lanes == NULL)
         return CONEY_ENOMEM;
     s->lanes = lanes;
+    x->direct.only_hands_on = true;
     lanes->dispatch = x;
     lanes->run = run;
     size_t count = s->options.lanes > 1 ? (size_t)s->options.lanes : 1;

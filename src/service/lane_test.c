@@ -187,6 +187,41 @@ static void *stop(void *arg)
     return NULL;
 }
 
+static bool keep_at_turnstile(struct incoming *m)
+{
+    pass();
+    return fake_keep(m);
+}
+
+static coney_status leave_at_once(struct feed *feed, coney_call *call)
+{
+    struct fake_feed *own = container_of(feed, struct fake_feed, feed);
+    lock_acquire(&own->fake->lock);
+    own->is_open = false;
+    lock_release(&own->fake->lock);
+    return fake_step(own->fake, "unsubscribe", own->name, call);
+}
+
+static void a_message_that_is_handed_on_through_a_stop_keeps_what_it_stands_on(void **state)
+{
+    (void)state;
+    memset(&turnstile, 0, sizeof turnstile);
+    stage_begin(&t, &(coney_subscription){.handler = through_turnstile_handler, .lanes = 2},
+                &(coney_app_options){.drain_timeout = CONEY_MILLISECOND}, false);
+    struct transport hasty = fake_transport;
+    hasty.keep = keep_at_turnstile;
+    hasty.unsubscribe = leave_at_once;
+    t.broker->transport = t.s->dispatch->transport = &hasty;
+    pthread_t source;
+    assert_int_equal(thread_start(&source, "source", deliver_all, &(size_t){1}), CONEY_OK);
+    await_waiting(1);
+    assert_int_equal(coney_app_stop(t.app, NULL), CONEY_ETIMEDOUT);
+    let_pass(1);
+    pthread_join(source, NULL);
+    coney_app_free(&t.app);
+    assert_int_equal(messages[0].settles + atomic_load(&t.calls), 0);
+}
+
 static void N06_a_stop_finishes_what_runs_and_gives_back_what_has_not_begun(void **state)
 {
     (void)state;
@@ -345,6 +380,7 @@ int main(void)
         TEST(messages_of_one_key_stay_in_order),
         TEST(messages_without_a_key_go_round),
         TEST(lanes_run_at_the_same_time_and_a_full_queue_holds_the_source),
+        TEST(a_message_that_is_handed_on_through_a_stop_keeps_what_it_stands_on),
         TEST(N06_a_stop_finishes_what_runs_and_gives_back_what_has_not_begun),
         TEST(outcomes_that_race_with_their_handlers_settle_each_message_once),
         TEST(a_policy_that_stops_leaves_what_waits_for_a_lane_to_the_broker),

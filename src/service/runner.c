@@ -87,7 +87,7 @@ static void watch_runner(void *ctx, struct runner *r)
         r->seen_at = watch->now;
     }
     int64_t runs = watch->now - r->seen_at;
-    if ((run & 1) == 0 || r->named == run || runs < watch->limit || watch->found > 0)
+    if ((run & 1) == 0 || r->only_hands_on || r->named == run || runs < watch->limit || watch->found > 0)
         return;
     r->named = run;
     watch->found = runs;
