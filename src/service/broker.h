@@ -148,6 +148,8 @@ struct transport {
                        *feed); /* copies can come back later; otherwise a retry with a delay is settled by coney_retry_after */
 
     /* Optional: NULL where the transport has no such thing. */
+    void (*pause)(
+        const struct incoming *m); /* inside deliver: there is none after it until unsubscribe, but one that is under way */
     coney_status (*seek)(struct feed *feed, const coney_position *position, coney_call *call); /* on the worker */
     coney_status (*request)(struct outlet *outlet, const struct outgoing *message, struct incoming *reply, coney_call *call);
     coney_status (*tx_begin)(struct outlet *outlet, void **tx,

@@ -156,6 +156,8 @@ coney_settle dispatch_turn_away(struct dispatch *x, struct incoming *m)
 {
     if (!dispatch_is_halted(x))
         return come_again(x, m);
+    if (x->transport->pause != NULL)
+        x->transport->pause(m);
     coney_delivery *d = dispatch_take(x);
     if (d == NULL)
         return CONEY_REQUEUE;

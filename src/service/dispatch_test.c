@@ -322,6 +322,7 @@ static void while_it_drains_no_handler_starts_and_the_broker_has_the_message_bac
     struct fake_message m = {.body = CONEY_STR("a")};
     assert_int_equal(stage_deliver(&t, &m), CONEY_KEPT);
     assert_string_equal(t.seen.text, "");
+    assert_int_equal(t.fake.feeds[0].pauses, 1);
     coney_app_stop(t.app, NULL);
     assert_int_equal(m.settles, 0);
     assert_int_equal(t.fake.feeds[0].kept, 0);

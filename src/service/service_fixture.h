@@ -112,8 +112,9 @@ struct fake_feed {
     const coney_subscription *subscription;
     char name[FAKE_TEXT];
     bool is_open;
-    int running; /* deliveries in the sink */
-    size_t kept; /* and not settled */
+    int running;   /* deliveries in the sink */
+    size_t pauses; /* how often it was told to pause */
+    size_t kept;   /* and not settled */
 };
 
 struct fake_outlet {
@@ -397,6 +398,14 @@ FIXTURE bool fake_keep(struct incoming *m)
     return true;
 }
 
+FIXTURE void fake_pause(const struct incoming *m)
+{
+    struct fake_feed *feed = container_of(m->feed, struct fake_feed, feed);
+    lock_acquire(&feed->fake->lock);
+    feed->pauses++;
+    lock_release(&feed->fake->lock);
+}
+
 FIXTURE coney_status fake_settle(struct incoming *m, coney_settle how)
 {
     struct fake_feed *feed = container_of(m->feed, struct fake_feed, feed);
@@ -655,6 +664,7 @@ FIXTURE const struct transport fake_transport = {
     .settle = fake_settle,
     .copy = fake_copy,
     .delays = fake_delays,
+    .pause = fake_pause,
     .seek = fake_seek,
     .request = fake_request,
     .tx_begin = fake_tx_begin,

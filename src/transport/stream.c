@@ -298,6 +298,7 @@ static const struct transport transport = {
     .settle = tstream_settle,
     .copy = tstream_copy,
     .delays = delays,
+    .pause = tstream_pause,
     .seek = tstream_seek,
     .stream_delivery = tstream_delivery,
     .describe = describe,

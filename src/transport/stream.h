@@ -75,6 +75,7 @@ bool tstream_header(const struct incoming *m, coney_bytes name, coney_value *val
 coney_bytes tstream_key(const struct incoming *m, const char *header);
 uint64_t tstream_attempt(const struct incoming *m);
 bool tstream_keep(struct incoming *m);
+void tstream_pause(const struct incoming *m);
 coney_status tstream_settle(struct incoming *m, coney_settle how);
 const coney_stream_delivery *tstream_delivery(const struct incoming *m);
 

@@ -187,6 +187,11 @@ bool tstream_keep(struct incoming *m)
     return true;
 }
 
+void tstream_pause(const struct incoming *m)
+{
+    (void)coney_stream_consumer_pause(native(m)->consumer);
+}
+
 coney_status tstream_settle(struct incoming *m, coney_settle how)
 {
     void *joined = is_joined(m) ? (void *)(uintptr_t)m->native : NULL;
