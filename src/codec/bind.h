@@ -101,8 +101,10 @@ static inline bool bind_fits(const struct bind *b, uint8_t kind, const struct it
         *(double *)at = item->real;
         return item->type == ITEM_REAL;
     case CONEY_KIND_BOOL:
-        *(uint8_t *)at = item->boolean;
-        return item->type == ITEM_BOOL;
+        if (item->type != ITEM_BOOL)
+            return false;
+        *(bool *)at = item->boolean;
+        return true;
     default:
         return false;
     }

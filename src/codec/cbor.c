@@ -5,25 +5,19 @@
 
 #ifdef CONEY_HAVE_CBOR
 
-#include "codec/bind.h"
 #include "codec/moment.h"
 
 #include <cbor.h>
 #include <math.h>
 
-struct source {
-    const uint8_t *at;
-    const uint8_t *end;
-    const uint8_t *start;
-};
-
-enum { COUNTS_ARE_CLAIMS = 1 };
-
-#include "codec/walk.h"
+#define SEQUENCE_NAME "CBOR"
+#include "codec/sequence.h"
 
 /* Tokens --------------------------------------------------------------------------------------------------------- */
 
 enum token_kind { TOKEN_ITEM, TOKEN_TAG, TOKEN_CHUNKS, TOKEN_BREAK };
+
+#define TAG_NONE UINT64_MAX
 
 /* An item's head; chunks are the start of a text or binary in pieces, whose type is the item's. */
 struct token {
@@ -206,21 +200,32 @@ static const struct cbor_callbacks callbacks = {
     .indef_break = on_break,
 };
 
-static bool broken(struct walk *w, const char *what)
+/* What the decoder refuses: an unknown item, but for the tags 6 to 20, of which not every libcbor has heard. */
+static __attribute__((cold)) bool is_refused(struct walk *w, struct token *token)
 {
-    return bind_fail(&w->bind, "not CBOR: %s at byte %zu", what, (size_t)(w->source.at - w->source.start));
+    uint8_t first = *w->source.at;
+    if (first < 0xc6 || first > 0xd4)
+        return !broken(w, "an unknown item");
+    on_tag(token, first & 0x1f);
+    w->source.at++;
+    return false;
 }
 
-static bool next_token(struct walk *w, struct token *token)
+/* The next token behind its tags, of which it has the last. */
+static inline __attribute__((always_inline)) bool next_token(struct walk *w, struct token *token)
 {
     struct source *s = &w->source;
-    *token = (struct token){.kind = TOKEN_ITEM};
-    struct cbor_decoder_result result = cbor_stream_decode(s->at, (size_t)(s->end - s->at), &callbacks, token);
-    if (result.status == CBOR_DECODER_NEDATA)
-        return broken(w, "it ends too early");
-    if (result.status != CBOR_DECODER_FINISHED)
-        return broken(w, "an unknown item");
-    s->at += result.read;
+    *token = (struct token){.tag = TAG_NONE};
+    do {
+        token->kind = TOKEN_ITEM;
+        struct cbor_decoder_result result = cbor_stream_decode(s->at, (size_t)(s->end - s->at), &callbacks, token);
+        if (__builtin_expect(result.status == CBOR_DECODER_NEDATA, 0))
+            return broken(w, "it ends too early");
+        if (result.status == CBOR_DECODER_FINISHED)
+            s->at += result.read;
+        else if (is_refused(w, token))
+            return false;
+    } while (token->kind == TOKEN_TAG);
     return true;
 }
 
@@ -233,9 +238,10 @@ static bool next_chunk(struct walk *w, uint8_t type, coney_bytes *chunk)
     if (!next_token(w, &token))
         return false;
     *chunk = token.item.bytes;
-    if (token.kind == TOKEN_BREAK)
+    if (token.kind == TOKEN_BREAK && token.tag == TAG_NONE)
         return false;
-    return (token.kind == TOKEN_ITEM && token.item.type == type) || broken(w, "a piece of another type");
+    bool fits = token.kind == TOKEN_ITEM && token.item.type == type && token.tag == TAG_NONE;
+    return fits || broken(w, "a piece of another type");
 }
 
 /* Makes one of the pieces of a text or binary: once over them for the size, once to copy. */
@@ -294,20 +300,32 @@ static bool read_time(struct walk *w, uint64_t tag, struct item *item)
     return ok || bind_fail(&w->bind, "tag %d on what is no time", (int)tag);
 }
 
-static inline bool source_take(struct walk *w, struct item *item)
+static inline bool next_item(struct walk *w, struct item *item)
 {
     struct token token;
-    uint64_t tag = UINT64_MAX;
-    while (next_token(w, &token) && token.kind == TOKEN_TAG)
-        tag = token.tag;
-    if (w->bind.status != CONEY_OK)
+    if (!next_token(w, &token))
         return false;
     if (token.kind == TOKEN_BREAK)
         return broken(w, "an end of what has not begun");
     *item = token.item;
     if (token.kind == TOKEN_CHUNKS && !join_chunks(w, item))
         return false;
-    return tag > 1 || read_time(w, tag, item);
+    return token.tag > 1 || read_time(w, token.tag, item);
+}
+
+static bool next_head(struct walk *w, struct item *item)
+{
+    struct token token;
+    coney_bytes chunk;
+    if (!next_token(w, &token))
+        return false;
+    if (token.kind == TOKEN_BREAK)
+        return broken(w, "an end of what has not begun");
+    *item = token.item;
+    if (token.kind == TOKEN_CHUNKS)
+        while (next_chunk(w, item->type, &chunk))
+            ;
+    return w->bind.status == CONEY_OK;
 }
 
 static inline bool source_more(struct walk *w, struct item *level)
@@ -323,92 +341,18 @@ static inline bool source_more(struct walk *w, struct item *level)
     return false;
 }
 
-static inline bool source_key(struct walk *w, coney_bytes *key)
-{
-    struct item item;
-    if (!source_take(w, &item))
-        return false;
-    *key = item.bytes;
-    return item.type == ITEM_TEXT || bind_fail(&w->bind, "a key that is no text");
-}
-
-static inline void source_pass_foreign(struct walk *w, struct item *level, uint64_t lengths)
-{
-    (void)w, (void)level, (void)lengths;
-}
-
-static bool pass_chunks(struct walk *w, uint8_t type)
-{
-    coney_bytes chunk;
-    while (next_chunk(w, type, &chunk))
-        ;
-    return w->bind.status == CONEY_OK;
-}
-
-static bool pass_item(struct walk *w, uint32_t depth)
-{
-    struct token token;
-    while (next_token(w, &token) && token.kind == TOKEN_TAG)
-        ;
-    if (w->bind.status != CONEY_OK)
-        return false;
-    if (token.kind == TOKEN_BREAK)
-        return broken(w, "an end of what has not begun");
-    if (token.kind == TOKEN_CHUNKS)
-        return pass_chunks(w, token.item.type);
-    bool map = token.item.type == ITEM_MAP;
-    if (!map && token.item.type != ITEM_LIST)
-        return true;
-    if (depth == BIND_DEPTH)
-        return bind_too_deep(&w->bind);
-    while (source_more(w, &token.item))
-        if (!pass_item(w, depth + 1) || (map && !pass_item(w, depth + 1)))
-            return false;
-    return w->bind.status == CONEY_OK;
-}
-
-static inline bool source_pass(struct walk *w)
-{
-    return pass_item(w, w->bind.depth);
-}
-
-static bool source_raw(struct walk *w, coney_bytes *raw, bool *null)
-{
-    const uint8_t *start = w->source.at;
-    if (!source_pass(w))
-        return false;
-    *null = *start == 0xf6 || *start == 0xf7;
-    if (*null)
-        return true;
-    *raw = coney_arena_copy(w->bind.arena, coney_bytes_of(start, (size_t)(w->source.at - start)));
-    return raw->data != NULL || bind_no_memory(&w->bind);
-}
-
 /* ---------------------------------------------------------------------------------------------------------------- */
-
-static void begin(struct walk *w, coney_bytes body, coney_arena *arena, coney_fault *fault)
-{
-    const uint8_t *start = body.len > 0 ? body.data : (const uint8_t *)"";
-    bind_begin(&w->bind, arena, fault, CONEY_ECORRUPT, false);
-    w->source = (struct source){.at = start, .end = start + body.len, .start = start};
-}
 
 coney_status codec_cbor_decode(const coney_codec *codec, coney_bytes body, const coney_type *type, void *out,
                                coney_arena *arena, coney_fault *fault)
 {
     (void)codec;
-    struct walk w;
-    begin(&w, body, arena, fault);
-    if (walk_body(&w, type, out) && w.source.at != w.source.end)
-        broken(&w, "there is more after the value");
-    return w.bind.status;
+    return sequence_decode(body, type, out, arena, fault);
 }
 
-bool codec_cbor_is_item(coney_bytes bytes, coney_arena *arena, uint32_t depth)
+bool codec_cbor_is_item(coney_bytes bytes, uint32_t depth)
 {
-    struct walk w;
-    begin(&w, bytes, arena, NULL);
-    return pass_item(&w, depth) && w.source.at == w.source.end;
+    return sequence_is_item(bytes, depth);
 }
 
 static const coney_codec cbor = {

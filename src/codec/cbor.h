@@ -10,8 +10,8 @@ coney_status codec_cbor_decode(const coney_codec *codec, coney_bytes body, const
 coney_status codec_cbor_encode(const coney_codec *codec, const coney_type *type, const void *value, coney_sink *sink,
                                coney_arena *arena, coney_fault *fault);
 
-/* Whether the bytes are one item with nothing behind it that may stand in `depth` others. The arena is for scratch. */
-bool codec_cbor_is_item(coney_bytes bytes, coney_arena *arena, uint32_t depth);
+/* Whether the bytes are one item with nothing behind it that may stand in `depth` others. */
+bool codec_cbor_is_item(coney_bytes bytes, uint32_t depth);
 
 /* The farthest time that a double of seconds tells to the millisecond. */
 #define CBOR_TIME_MOST (INT64_C(1) << 50)

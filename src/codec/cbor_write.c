@@ -1,4 +1,4 @@
-/* codec_cbor_encode.c: writing CBOR with libcbor's encoders: definite lengths, each head as short as it can be. */
+/* cbor_write.c: writing CBOR with libcbor's encoders: definite lengths, each head as short as it can be. */
 #include "codec/cbor.h"
 
 #ifdef CONEY_HAVE_CBOR
@@ -97,7 +97,7 @@ static bool put_time(struct bind *b, coney_sink *sink, int64_t ms)
 
 static bool put_raw(struct bind *b, coney_sink *sink, coney_bytes raw)
 {
-    if (!codec_cbor_is_item(raw, b->arena, b->depth))
+    if (!codec_cbor_is_item(raw, b->depth))
         return bind_fail(b, "raw, but not one item of CBOR");
     sink_bytes(sink, raw.data, raw.len);
     return true;
@@ -109,45 +109,13 @@ static bool put_list(struct bind *b, coney_sink *sink, size_t count)
     PUT(cbor_encode_array_start, count);
 }
 
-static bool put_next(struct bind *b, coney_sink *sink, size_t index)
-{
-    (void)b, (void)sink, (void)index;
-    return true;
-}
-
-static bool put_list_end(struct bind *b, coney_sink *sink)
-{
-    (void)b, (void)sink;
-    return true;
-}
-
 static bool put_map(struct bind *b, coney_sink *sink, size_t count)
 {
     (void)b;
     PUT(cbor_encode_map_start, count);
 }
 
-static bool put_key(struct bind *b, coney_sink *sink, coney_bytes key, size_t index)
-{
-    (void)index;
-    return put_text(b, sink, key);
-}
-
-static bool put_map_end(struct bind *b, coney_sink *sink)
-{
-    (void)b, (void)sink;
-    return true;
-}
-
-static inline bool put_quick(coney_sink *sink, const coney_member *member, const void *value, size_t index)
-{
-    (void)sink, (void)member, (void)value, (void)index;
-    return false;
-}
-
-enum { MAPS_ARE_COUNTED = 1 };
-
-#include "codec/emit.h"
+#include "codec/sequence_write.h"
 
 coney_status codec_cbor_encode(const coney_codec *codec, const coney_type *type, const void *value, coney_sink *sink,
                                coney_arena *arena, coney_fault *fault)

@@ -22,6 +22,13 @@ static coney_status refuse(coney_fault *fault, coney_status status, const char *
     return status;
 }
 
+static coney_status report(coney_fault *fault, coney_status status, const coney_fault *found)
+{
+    if (fault != NULL)
+        *fault = *found;
+    return status;
+}
+
 /* Most messages are a few words. */
 static inline void zero(void *out, size_t size)
 {
@@ -55,9 +62,10 @@ static coney_status decode_variant(const coney_codec *codec, coney_bytes body, c
                                    void *out, coney_arena *arena, coney_fault *fault)
 {
     const coney_type *type = variant->type();
-    coney_type as = *type;
-    as.flags |= more_flags;
-    coney_status status = decode_message(codec, body, &as, (uint8_t *)out + variant->offset, arena, fault);
+    coney_type stricter = *type;
+    stricter.flags |= more_flags;
+    coney_status status =
+        decode_message(codec, body, more_flags == 0 ? type : &stricter, (uint8_t *)out + variant->offset, arena, fault);
     if (status == CONEY_OK)
         memcpy(out, &type, sizeof type);
     return status;
@@ -67,10 +75,11 @@ static coney_status decode_variant(const coney_codec *codec, coney_bytes body, c
 static coney_status decode_any(const coney_codec *codec, coney_bytes body, const coney_type *set_type, uint32_t more_flags,
                                void *out, coney_arena *arena, coney_fault *fault)
 {
+    coney_fault all;
     coney_fault first = {.text = ""};
     coney_fault one = {.text = ""};
     bool alike = true;
-    refuse(fault, CONEY_ECORRUPT, "no variant of %s fits", set_type->name);
+    refuse(&all, CONEY_ECORRUPT, "no variant of %s fits", set_type->name);
     for (uint32_t i = 0; i < set_type->member_count; i++) {
         const coney_member *variant = &set_type->members[i];
         coney_status status = decode_variant(codec, body, variant, more_flags, out, arena, &one);
@@ -79,17 +88,11 @@ static coney_status decode_any(const coney_codec *codec, coney_bytes body, const
         if (i == 0)
             first = one;
         alike = alike && strcmp(one.text, first.text) == 0;
-        if (status != CONEY_ECORRUPT) {
-            if (fault != NULL)
-                *fault = one;
-            return status;
-        }
-        if (fault != NULL)
-            text_append(fault->text, sizeof fault->text, "%s%s (%s)", i == 0 ? ": " : ", ", variant->name, one.text);
+        if (status != CONEY_ECORRUPT)
+            return report(fault, status, &one);
+        text_append(all.text, sizeof all.text, "%s%s (%s)", i == 0 ? ": " : ", ", variant->name, one.text);
     }
-    if (alike && fault != NULL)
-        *fault = first;
-    return CONEY_ECORRUPT;
+    return report(fault, CONEY_ECORRUPT, alike ? &first : &all);
 }
 
 coney_status set_decode(const coney_codec *codec, coney_bytes body, const coney_type *set_type, const coney_member *variant,
@@ -155,12 +158,13 @@ coney_status coney_encode(const coney_codec *codec, const coney_type *type, cons
     if (codec == NULL || type == NULL || value == NULL || sink == NULL)
         return refuse(fault, CONEY_EINVAL, "codec, type, value or sink is NULL");
     size_t before = sink->len;
+    uint32_t failed = sink->failed;
     coney_status status =
         arena != NULL ? encode_any(codec, type, value, sink, arena, fault) : encode_alone(codec, type, value, sink, fault);
     if (__builtin_expect(status == CONEY_OK, 1))
         return CONEY_OK;
     sink->len = before;
-    sink->failed = 0;
+    sink->failed = failed;
     return status == CONEY_ENOMEM ? refuse(fault, status, "memory is out") : status;
 }
 

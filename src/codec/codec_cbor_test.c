@@ -145,9 +145,11 @@ static void other_tags_and_null_are_passed_over(void **state)
     (void)state;
     assert_true(read_one("b8", CONEY_STR("\xd9\xd9\xf7\xc2\x07")).b8.value == 7);
     assert_true(read_one("at", CONEY_STR("\xd9\xd9\xf7\xc1\x00")).at.present);
+    assert_true(read_one("b8", CONEY_STR("\xc6\xd4\xd7\xd8\x20\x07")).b8.value == 7);
     assert_false(read_one("b8", CONEY_STR("\xf6")).b8.present);
     assert_false(read_one("b8", CONEY_STR("\xf7")).b8.present);
     assert_false(read_one("any", CONEY_STR("\xf6")).any.present);
+    assert_false(read_one("any", CONEY_STR("\xc2\xf6")).any.present);
     assert_int_equal(read_one("any", CONEY_STR("\xc1\x9f\x01\x5f\x41\x00\xff\xff")).any.value.len, 8);
 }
 
@@ -216,6 +218,8 @@ static void what_is_wrong_is_said_with_its_path(void **state)
         {CONEY_STR("\xa1\x01\x02"), "a key that is no text"},
         {CONEY_STR("\xa1\x63sku\x61\xff"), "sku: a text that is not UTF-8"},
         {CONEY_STR("\xa1\x63sku\x7f\x41x\xff"), "sku: not CBOR: a piece of another type at byte 8"},
+        {CONEY_STR("\xa1\x63sku\x7f\xc6\x61x\xff"), "sku: not CBOR: a piece of another type at byte 9"},
+        {CONEY_STR("\xa1\x63sku\x7f\xc6\xff"), "sku: not CBOR: a piece of another type at byte 8"},
         {CONEY_STR("\xa1\x63sku\x7f\x61x"), "sku: not CBOR: it ends too early at byte 8"},
         {CONEY_STR("\xa1\x63sku\x41x"), "sku: binary of 1 bytes where string is expected"},
         {CONEY_STR("\xa0"), "sku: nothing where string is required"},

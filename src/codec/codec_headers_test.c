@@ -219,6 +219,9 @@ static void headers_are_written_with_the_type_that_they_have(void **state)
     assert_int_equal(count, 0);
     assert_int_equal(coney_headers_encode(NULL, &t, arena, &fields, &count, &fault), CONEY_EINVAL);
     assert_int_equal(coney_headers_decode(NULL, trace_type(), NULL, arena, &fault), CONEY_EINVAL);
+    t = (trace){.owner = {true, CONEY_STR("\xff")}};
+    assert_int_equal(coney_headers_encode(trace_type(), &t, arena, &fields, &count, &fault), CONEY_EINVAL);
+    assert_string_equal(fault.text, "x-owner: a text that is not UTF-8");
     deep d = {0};
     assert_int_equal(coney_headers_encode(deep_type(), &d, arena, &fields, &count, &fault), CONEY_EINVAL);
 }

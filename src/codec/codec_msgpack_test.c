@@ -109,6 +109,24 @@ static void every_form_of_a_timestamp_is_read(void **state)
     assert_true(read_one("at", CONEY_STR("\xc7\x0c\xff\x1d\xcd\x65\x00\xff\xff\xff\xff\xff\xff\xff\xff")).at.value == -500);
 }
 
+static void every_time_comes_back_as_it_went(void **state)
+{
+    (void)state;
+    const int64_t rows[] = {INT64_MIN, INT64_MIN + 1, -1001, -1000, -999, -1, 0, 999, 1000, INT64_MAX - 1, INT64_MAX};
+    coney_sink sink = {0};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        coney_fault fault;
+        optionals out;
+        optionals in = {.at = {true, rows[i]}};
+        sink.len = 0;
+        assert_int_equal(coney_encode(coney_msgpack(), optionals_type(), &in, &sink, arena, &fault), CONEY_OK);
+        if (decode(coney_bytes_of(sink.data, sink.len), optionals_type(), &out, &fault) != CONEY_OK)
+            fail_msg("%lld: %s", (long long)rows[i], fault.text);
+        assert_true(out.at.value == rows[i]);
+    }
+    coney_sink_free(&sink);
+}
+
 static void lists_and_maps_of_every_form_are_read(void **state)
 {
     (void)state;
@@ -261,13 +279,10 @@ static void nesting_ends_at_64_wanted_or_not(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_form_of_a_number_is_read),
-        cmocka_unit_test(every_form_of_a_text_and_of_binary_is_read),
-        cmocka_unit_test(every_form_of_a_timestamp_is_read),
-        cmocka_unit_test(lists_and_maps_of_every_form_are_read),
-        cmocka_unit_test(what_is_written_is_as_short_as_it_can_be),
-        cmocka_unit_test(what_is_wrong_is_said_with_its_path),
-        cmocka_unit_test(counts_that_are_only_claimed_take_no_memory),
+        cmocka_unit_test(every_form_of_a_number_is_read),        cmocka_unit_test(every_form_of_a_text_and_of_binary_is_read),
+        cmocka_unit_test(every_form_of_a_timestamp_is_read),     cmocka_unit_test(every_time_comes_back_as_it_went),
+        cmocka_unit_test(lists_and_maps_of_every_form_are_read), cmocka_unit_test(what_is_written_is_as_short_as_it_can_be),
+        cmocka_unit_test(what_is_wrong_is_said_with_its_path),   cmocka_unit_test(counts_that_are_only_claimed_take_no_memory),
         cmocka_unit_test(nesting_ends_at_64_wanted_or_not),
     };
     if (!codec_is_here(coney_msgpack()))

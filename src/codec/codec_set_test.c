@@ -56,6 +56,36 @@ static void the_variant_that_leaves_nothing_over_comes_first(void **state)
     assert_int_equal(e.value.as_mark.id, 8);
 }
 
+static void a_variant_that_fits_leaves_the_fault_alone(void **state)
+{
+    (void)state;
+    event e;
+    coney_fault fault = {.path = "p", .text = "t"};
+    assert_int_equal(coney_decode(coney_json(), CONEY_STR("{\"id\":1,\"amount\":2.5}"), event_type(), &e, arena, &fault),
+                     CONEY_OK);
+    assert_string_equal(fault.path, "p");
+    assert_string_equal(fault.text, "t");
+}
+
+static coney_status mark_decode(const coney_codec *codec, coney_bytes body, const coney_type *type, void *out,
+                                coney_arena *memory, coney_fault *fault)
+{
+    (void)codec, (void)body, (void)memory, (void)fault;
+    ((mark *)out)->id = 5;
+    return type == mark_type() ? CONEY_OK : CONEY_ECORRUPT;
+}
+
+static void a_codec_of_the_user_s_own_gets_the_type_itself(void **state)
+{
+    (void)state;
+    static const coney_codec only_marks = {.name = "mark", .content_type = "", .decode = mark_decode};
+    event e;
+    coney_fault fault;
+    const coney_member *variant = set_find(event_type(), CONEY_STR("order.mark"));
+    assert_int_equal(set_decode(&only_marks, CONEY_STR(""), event_type(), variant, &e, arena, &fault), CONEY_OK);
+    assert_int_equal(e.value.as_mark.id, 5);
+}
+
 static void a_set_that_nothing_fits_says_what_each_variant_missed(void **state)
 {
     (void)state;
@@ -123,6 +153,9 @@ static void what_is_not_given_is_named(void **state)
     assert_int_equal(coney_decode(coney_json(), CONEY_STR("{}"), phase_type(), &p, arena, &fault), CONEY_EINVAL);
     assert_string_equal(fault.text, "phase is no message");
     assert_int_equal(coney_encode(coney_json(), phase_type(), &m, &sink, NULL, &fault), CONEY_EINVAL);
+    sink.failed = 1;
+    assert_int_equal(coney_encode(coney_json(), mark_type(), &m, &sink, NULL, &fault), CONEY_ENOMEM);
+    assert_int_equal(sink.failed, 1);
 }
 
 /* A codec that stands in front of another and turns every byte around. */
@@ -245,6 +278,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_variant_that_leaves_nothing_over_comes_first),
+        cmocka_unit_test(a_variant_that_fits_leaves_the_fault_alone),
+        cmocka_unit_test(a_codec_of_the_user_s_own_gets_the_type_itself),
         cmocka_unit_test(a_set_that_nothing_fits_says_what_each_variant_missed),
         cmocka_unit_test(a_variant_that_was_chosen_is_the_only_one),
         cmocka_unit_test(a_set_is_written_as_the_variant_that_it_is),

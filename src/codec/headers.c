@@ -1,5 +1,6 @@
 /* headers.c: typed headers: a flat type read from a map of values, and written as fields. */
 #include "codec/bind.h"
+#include "codec/utf8.h"
 
 #include <coney/value.h>
 
@@ -179,7 +180,7 @@ static bool value_of(struct bind *b, struct element element, const void *at, con
         return true;
     case CONEY_KIND_STRING:
         *value = coney_value_string(*(const coney_bytes *)at);
-        return true;
+        return utf8_valid(value->as.bytes) || bind_fail(b, "a text that is not UTF-8");
     case CONEY_KIND_BYTES:
         *value = coney_value_binary(*(const coney_bytes *)at);
         return true;

@@ -100,7 +100,7 @@ static inline __attribute__((always_inline)) bool decimal_of(double number, bool
     if (!(magnitude < 1e9) || (magnitude == 0 && signbit(number)))
         return false;
     for (unsigned places = 1; places <= PLACES_MOST; places++) {
-        uint64_t whole = (uint64_t)(magnitude * powers[places] + (narrow ? 0.5 : 0));
+        uint64_t whole = (uint64_t)(magnitude * powers[places] + 0.5);
         double back = (double)whole / powers[places];
         if (narrow ? (float)back == (float)magnitude : back == magnitude) {
             *out = (struct decimal){whole, places};

@@ -5,6 +5,10 @@
 
 #define DAY_MS INT64_C(86400000)
 
+/* What RFC 3339 can say: the years 0 to 9999. */
+#define FIRST_MS INT64_C(-62167219200000)
+#define LAST_MS INT64_C(253402300799999)
+
 /* 400 years have 146097 days; a year begins in March, so that a leap day is its last. */
 static int64_t days_of(int64_t year, int64_t month, int64_t day)
 {
@@ -123,16 +127,16 @@ bool moment_parse(coney_bytes text, int64_t *ms)
         fraction = 999;
     }
     *ms = days_of(year, month, day) * DAY_MS + ((hour * 60 + minute) * 60 + second) * 1000 + fraction - offset;
-    return true;
+    return *ms >= FIRST_MS && *ms <= LAST_MS;
 }
 
 size_t moment_print(int64_t ms, char *buf)
 {
+    if (ms < FIRST_MS || ms > LAST_MS)
+        return 0;
     int64_t days = ms / DAY_MS - (ms % DAY_MS < 0);
     int64_t of_day = ms - days * DAY_MS;
     int64_t year, month, day;
-    if (days < days_of(0, 1, 1) || days > days_of(9999, 12, 31))
-        return 0;
     date_of(days, &year, &month, &day);
     text_print(buf, MOMENT_MAX, "%04d-%02d-%02dT%02d:%02d:%02d", (int)year, (int)month, (int)day, (int)(of_day / 3600000),
                (int)(of_day / 60000 % 60), (int)(of_day / 1000 % 60));

@@ -6,19 +6,10 @@
 
 #ifdef CONEY_HAVE_MSGPACK
 
-#include "codec/bind.h"
-
 #include <msgpack.h>
 
-struct source {
-    const char *at;
-    const char *end;
-    const char *start;
-};
-
-enum { COUNTS_ARE_CLAIMS = 1 };
-
-#include "codec/walk.h"
+#define SEQUENCE_NAME "MessagePack"
+#include "codec/sequence.h"
 
 /* The parser ----------------------------------------------------------------------------------------------------- */
 
@@ -79,6 +70,14 @@ static inline int on_container(struct item **user, uint8_t type, unsigned count)
     return HEAD_OF_CONTAINER;
 }
 
+/* False: no int64_t of milliseconds. What is before 1970 is counted down from the second after it, so that the least one fits. */
+static bool time_of(const msgpack_timestamp *ts, int64_t *ms)
+{
+    bool before = ts->tv_sec < 0;
+    int64_t rest = (int64_t)(ts->tv_nsec / 1000000) - (before ? 1000 : 0);
+    return !__builtin_mul_overflow(ts->tv_sec + before, 1000, ms) && !__builtin_add_overflow(*ms, rest, ms);
+}
+
 /* Timestamps are the only extension that a member can hold. */
 static int on_extension(struct item **user, const char *data, unsigned len)
 {
@@ -87,13 +86,8 @@ static int on_extension(struct item **user, const char *data, unsigned len)
         return BROKEN;
     msgpack_object object = {.type = MSGPACK_OBJECT_EXT,
                              .via.ext = {.type = (int8_t)data[0], .size = len - 1, .ptr = data + 1}};
-    (*user)->type = ITEM_OTHER;
-    if (!msgpack_object_to_timestamp(&object, &ts) || ts.tv_nsec > 999999999)
-        return 0;
-    if (__builtin_mul_overflow(ts.tv_sec, 1000, &(*user)->time) ||
-        __builtin_add_overflow((*user)->time, (int64_t)(ts.tv_nsec / 1000000), &(*user)->time))
-        return 0;
-    (*user)->type = ITEM_TIME;
+    bool is_time = msgpack_object_to_timestamp(&object, &ts) && ts.tv_nsec <= 999999999 && time_of(&ts, &(*user)->time);
+    (*user)->type = is_time ? ITEM_TIME : ITEM_OTHER;
     return 0;
 }
 
@@ -127,10 +121,7 @@ static int on_extension(struct item **user, const char *data, unsigned len)
 #define msgpack_unpack_user struct item *
 #include <msgpack/unpack_template.h>
 
-static bool broken(struct walk *w, const char *what)
-{
-    return bind_fail(&w->bind, "not MessagePack: %s at byte %zu", what, (size_t)(w->source.at - w->source.start));
-}
+/* Items ---------------------------------------------------------------------------------------------------------- */
 
 static bool next_item(struct walk *w, struct item *item)
 {
@@ -140,7 +131,7 @@ static bool next_item(struct walk *w, struct item *item)
     item->open = false;
     parser.user = item;
     token_init(&parser);
-    int result = token_execute(&parser, s->at, (size_t)(s->end - s->at), &read);
+    int result = token_execute(&parser, (const char *)s->at, (size_t)(s->end - s->at), &read);
     if (result == 0)
         return broken(w, "it ends too early");
     if (result != 1 && result != HEAD_OF_CONTAINER)
@@ -149,9 +140,7 @@ static bool next_item(struct walk *w, struct item *item)
     return true;
 }
 
-/* Items ---------------------------------------------------------------------------------------------------------- */
-
-static inline bool source_take(struct walk *w, struct item *item)
+static bool next_head(struct walk *w, struct item *item)
 {
     return next_item(w, item);
 }
@@ -162,78 +151,18 @@ static inline bool source_more(struct walk *w, struct item *level)
     return level->count-- > 0;
 }
 
-static inline bool source_key(struct walk *w, coney_bytes *key)
-{
-    struct item item;
-    if (!next_item(w, &item))
-        return false;
-    *key = item.bytes;
-    return item.type == ITEM_TEXT || bind_fail(&w->bind, "a key that is no text");
-}
-
-static inline void source_pass_foreign(struct walk *w, struct item *level, uint64_t lengths)
-{
-    (void)w, (void)level, (void)lengths;
-}
-
-static bool pass_item(struct walk *w, uint32_t depth)
-{
-    struct item item;
-    if (!next_item(w, &item))
-        return false;
-    bool map = item.type == ITEM_MAP;
-    if (!map && item.type != ITEM_LIST)
-        return true;
-    if (depth == BIND_DEPTH)
-        return bind_too_deep(&w->bind);
-    while (item.count-- > 0)
-        if (!pass_item(w, depth + 1) || (map && !pass_item(w, depth + 1)))
-            return false;
-    return true;
-}
-
-static inline bool source_pass(struct walk *w)
-{
-    return pass_item(w, w->bind.depth);
-}
-
-static bool source_raw(struct walk *w, coney_bytes *raw, bool *null)
-{
-    const char *start = w->source.at;
-    if (!source_pass(w))
-        return false;
-    *null = (uint8_t)*start == 0xc0;
-    if (*null)
-        return true;
-    *raw = coney_arena_copy(w->bind.arena, coney_bytes_of(start, (size_t)(w->source.at - start)));
-    return raw->data != NULL || bind_no_memory(&w->bind);
-}
-
 /* ---------------------------------------------------------------------------------------------------------------- */
-
-static void begin(struct walk *w, coney_bytes body, coney_arena *arena, coney_fault *fault)
-{
-    const char *start = body.len > 0 ? body.data : "";
-    bind_begin(&w->bind, arena, fault, CONEY_ECORRUPT, false);
-    w->source = (struct source){.at = start, .end = start + body.len, .start = start};
-}
 
 coney_status codec_msgpack_decode(const coney_codec *codec, coney_bytes body, const coney_type *type, void *out,
                                   coney_arena *arena, coney_fault *fault)
 {
     (void)codec;
-    struct walk w;
-    begin(&w, body, arena, fault);
-    if (walk_body(&w, type, out) && w.source.at != w.source.end)
-        broken(&w, "there is more after the value");
-    return w.bind.status;
+    return sequence_decode(body, type, out, arena, fault);
 }
 
-bool codec_msgpack_is_item(coney_bytes bytes, coney_arena *arena, uint32_t depth)
+bool codec_msgpack_is_item(coney_bytes bytes, uint32_t depth)
 {
-    struct walk w;
-    begin(&w, bytes, arena, NULL);
-    return pass_item(&w, depth) && w.source.at == w.source.end;
+    return sequence_is_item(bytes, depth);
 }
 
 static const coney_codec msgpack = {

@@ -10,7 +10,7 @@ coney_status codec_msgpack_decode(const coney_codec *codec, coney_bytes body, co
 coney_status codec_msgpack_encode(const coney_codec *codec, const coney_type *type, const void *value, coney_sink *sink,
                                   coney_arena *arena, coney_fault *fault);
 
-/* Whether the bytes are one item with nothing behind it that may stand in `depth` others. The arena is for scratch. */
-bool codec_msgpack_is_item(coney_bytes bytes, coney_arena *arena, uint32_t depth);
+/* Whether the bytes are one item with nothing behind it that may stand in `depth` others. */
+bool codec_msgpack_is_item(coney_bytes bytes, uint32_t depth);
 
 #endif

@@ -83,14 +83,14 @@ static bool put_binary(struct bind *b, coney_sink *sink, coney_bytes bytes)
 static bool put_time(struct bind *b, coney_sink *sink, int64_t ms)
 {
     (void)b;
-    int64_t seconds = ms / 1000 - (ms % 1000 < 0);
-    msgpack_timestamp ts = {.tv_sec = seconds, .tv_nsec = (uint32_t)(ms - seconds * 1000) * 1000000};
+    int64_t rest = ms % 1000;
+    msgpack_timestamp ts = {.tv_sec = ms / 1000 - (rest < 0), .tv_nsec = (uint32_t)(rest < 0 ? rest + 1000 : rest) * 1000000};
     PUT(msgpack_pack_timestamp, &ts);
 }
 
 static bool put_raw(struct bind *b, coney_sink *sink, coney_bytes raw)
 {
-    if (!codec_msgpack_is_item(raw, b->arena, b->depth))
+    if (!codec_msgpack_is_item(raw, b->depth))
         return bind_fail(b, "raw, but not one item of MessagePack");
     sink_bytes(sink, raw.data, raw.len);
     return true;
@@ -103,18 +103,6 @@ static bool put_list(struct bind *b, coney_sink *sink, size_t count)
     PUT(msgpack_pack_array, count);
 }
 
-static bool put_next(struct bind *b, coney_sink *sink, size_t index)
-{
-    (void)b, (void)sink, (void)index;
-    return true;
-}
-
-static bool put_list_end(struct bind *b, coney_sink *sink)
-{
-    (void)b, (void)sink;
-    return true;
-}
-
 static bool put_map(struct bind *b, coney_sink *sink, size_t count)
 {
     if (!is_countable(b, count))
@@ -122,27 +110,7 @@ static bool put_map(struct bind *b, coney_sink *sink, size_t count)
     PUT(msgpack_pack_map, count);
 }
 
-static bool put_key(struct bind *b, coney_sink *sink, coney_bytes key, size_t index)
-{
-    (void)index;
-    return put_text(b, sink, key);
-}
-
-static bool put_map_end(struct bind *b, coney_sink *sink)
-{
-    (void)b, (void)sink;
-    return true;
-}
-
-static inline bool put_quick(coney_sink *sink, const coney_member *member, const void *value, size_t index)
-{
-    (void)sink, (void)member, (void)value, (void)index;
-    return false;
-}
-
-enum { MAPS_ARE_COUNTED = 1 };
-
-#include "codec/emit.h"
+#include "codec/sequence_write.h"
 
 coney_status codec_msgpack_encode(const coney_codec *codec, const coney_type *type, const void *value, coney_sink *sink,
                                   coney_arena *arena, coney_fault *fault)
