@@ -146,7 +146,7 @@ CONEY_API coney_status coney_app_check(coney_app *app, coney_call *call);
 /* Checks, runs the first hooks, connects the brokers, declares what is to be declared, opens the publishers, then the
  * subscriptions, runs the second hooks. Blocks; call->deadline is for each step with a broker. A failure is unwound, says
  * what failed in call->text, and leaves an app that may be started again. CONEY_EINVAL: mistakes, as of coney_app_check; or
- * it runs, or a handler from before its last stop still does. CONEY_EFORKED: the parent process has started it. */
+ * it runs, or a handler or publish from before its last stop still does. CONEY_EFORKED: the parent process has started it. */
 CONEY_API coney_status coney_app_start(coney_app *app, coney_call *call);
 
 /* Waits until the app was asked to stop (coney_app_ask_to_stop, also before the start), stops by a policy, or is stopped by
@@ -168,8 +168,9 @@ CONEY_API void coney_app_ask_to_stop(coney_app *app);
  * handler, a continuation, a hook, a callback of a client's loop or middleware around a publish. */
 CONEY_API coney_status coney_app_stop(coney_app *app, coney_call *call);
 
-/* Stops it if it runs, frees it and clears *app; NULL there is harmless. Waits for a handler that has outlived the stop. From
- * where a stop answers CONEY_EDEADLK nothing is done. In a forked child of the process that started it, *app is only cleared. */
+/* Stops it if it runs, frees it and clears *app; NULL there is harmless. Waits for handlers, publishes and requests that have
+ * outlived the stop. From where a stop answers CONEY_EDEADLK nothing is done. In a forked child of the process that started
+ * it, *app is only cleared. */
 CONEY_API void coney_app_free(coney_app **app);
 
 /* The whole of a service's main: takes the app, does what the arguments say, frees it. Returns the exit status: 0; 1: it

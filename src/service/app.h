@@ -70,7 +70,8 @@ bool app_may_change(coney_app *app, const char *what);
 /* Refuses: fills the call, if there is one, and returns `status`. */
 coney_status app_refuse(coney_call *call, coney_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* After a stop: handlers that ran through it may have returned since. False: one has not, so the app can be neither started nor freed; app_unstick_all waits. */
+/* After a stop: handlers and publishes that went on through it may have ended since. False: one has not, so the app can be neither started nor freed;
+ * app_unstick_all waits. */
 bool app_unstick(coney_app *app);
 void app_unstick_all(coney_app *app);
 

@@ -82,7 +82,7 @@ static int failed(const coney_app *app, const char *what, const char *text)
     return EXIT_FAILED;
 }
 
-/* From the start to the end of the drain. `is_stuck`: a handler does not return. */
+/* From the start to the end of the drain. `is_stuck`: a handler or a publish does not return. */
 static int serve(coney_app *app, bool *is_stuck)
 {
     coney_call call = {0};

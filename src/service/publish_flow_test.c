@@ -209,6 +209,92 @@ static void a_request_is_acked_when_its_reply_is_out(void **state)
     end(&scene);
 }
 
+/* The app's end ------------------------------------------------------------------------------------------------------ */
+
+/* A publish that is on its way until the test lets it go. */
+struct gate {
+    struct lock lock;
+    struct cond changed;
+    bool is_inside;
+    bool is_open;
+    coney_app *app;
+    coney_status status;
+};
+
+static void gate_set(struct gate *gate, bool *what)
+{
+    lock_acquire(&gate->lock);
+    *what = true;
+    cond_wake_all(&gate->changed);
+    lock_release(&gate->lock);
+}
+
+static bool gate_await(struct gate *gate, const bool *what, int64_t patience)
+{
+    int64_t deadline = time_after(time_now(), patience);
+    lock_acquire(&gate->lock);
+    while (!*what && cond_wait(&gate->changed, &gate->lock, deadline))
+        ;
+    bool is_set = *what;
+    lock_release(&gate->lock);
+    return is_set;
+}
+
+static coney_status stand_in_the_way(void *ctx, const coney_publish *message, coney_publish_next *next)
+{
+    struct gate *gate = ctx;
+    (void)message;
+    (void)next;
+    gate_set(gate, &gate->is_inside);
+    gate_await(gate, &gate->is_open, FAKE_PATIENCE);
+    return CONEY_EAGAIN;
+}
+
+static void *publish_into_the_gate(void *arg)
+{
+    struct gate *gate = arg;
+    coney_publish_options options = {.to = "x"};
+    gate->status = coney_publish_raw(coney_out_of_broker(gate->app->brokers), CONEY_STR("x"), CONEY_STR(""), &options);
+    return NULL;
+}
+
+static void *free_it(void *app)
+{
+    coney_app_free(app);
+    return NULL;
+}
+
+static void a_publish_that_outlives_the_stop_holds_up_the_next_start_and_the_free(void **state)
+{
+    (void)state;
+    struct journal journal = {0};
+    struct fake fake = {.journal = &journal};
+    struct gate gate = {.app = coney_app_new("orders", "1")};
+    coney_app *app = gate.app;
+    coney_app_use_publish(app, stand_in_the_way, &gate);
+    fake_broker(app, &fake);
+    assert_int_equal(coney_app_start(app, NULL), CONEY_OK);
+    struct outlet *outlet = app->brokers->publishers->outlet;
+    pthread_t publishes, frees;
+    assert_int_equal(pthread_create(&publishes, NULL, publish_into_the_gate, &gate), 0);
+    assert_true(gate_await(&gate, &gate.is_inside, FAKE_PATIENCE));
+    coney_call call = {.deadline = CONEY_MILLISECOND};
+    assert_int_equal(coney_app_stop(app, &call), CONEY_ETIMEDOUT);
+    assert_non_null(strstr(call.text, "a publish or a request has not ended in time"));
+    assert_int_equal(coney_app_start(app, &call), CONEY_EINVAL);
+    assert_string_equal(call.text, "a handler or a publish from before the last stop has not ended");
+    journal_clear(&journal);
+    assert_int_equal(pthread_create(&frees, NULL, free_it, &app), 0);
+    gate_await(&gate, &gate.is_open, 20 * CONEY_MILLISECOND); /* time to free what is in use, if it did */
+    assert_string_equal(journal.text, "");
+    gate_set(&gate, &gate.is_open);
+    pthread_join(publishes, NULL);
+    pthread_join(frees, NULL);
+    assert_int_equal(gate.status, CONEY_EAGAIN);
+    assert_string_equal(journal.text, "free(fake)");
+    fake_transport.close_outlet(outlet, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +304,7 @@ int main(void)
         cmocka_unit_test(a_stop_aborts_the_transaction_of_a_delivery_that_is_kept_on),
         cmocka_unit_test(every_element_waits_for_what_its_batch_published),
         cmocka_unit_test(a_request_is_acked_when_its_reply_is_out),
+        cmocka_unit_test(a_publish_that_outlives_the_stop_holds_up_the_next_start_and_the_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

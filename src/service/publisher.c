@@ -141,6 +141,14 @@ coney_status publisher_close(coney_publisher *p, coney_call *call)
     return status;
 }
 
+bool publisher_is_used(coney_publisher *p)
+{
+    lock_acquire(&p->lock);
+    bool is_used = p->users > 0;
+    lock_release(&p->lock);
+    return is_used;
+}
+
 void publisher_free(coney_publisher *p)
 {
     posting_free_scratches(p);

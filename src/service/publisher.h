@@ -57,7 +57,8 @@ coney_status publisher_open(coney_publisher *p, coney_call *call);
 /* Harmless when it is not open; call->value: messages without a good outcome. Aborts the transactions that are open. Publishes that are under way are waited
  * for; CONEY_ETIMEDOUT: one has not ended by the deadline, and the outlet is left to the transport's disconnect. */
 coney_status publisher_close(coney_publisher *p, coney_call *call);
-void publisher_free(coney_publisher *p); /* what is not in the app's memory */
+bool publisher_is_used(coney_publisher *p); /* a call is inside: after a close, one that it did not wait for */
+void publisher_free(coney_publisher *p);    /* what is not in the app's memory */
 
 /* For the testkit: every message that the app publishes, after middleware, when it was accepted, in transactions when they are committed, requests when they are
  * answered. Copies to dead letters and waiting queues are settle.c's. */

@@ -192,7 +192,8 @@ static uint64_t start(coney_app *app, struct ending *ending, const coney_call *c
         return check.value;
     }
     if (!app_unstick(app)) {
-        *ending = (struct ending){.status = CONEY_EINVAL, .text = "a handler from before the last stop still runs"};
+        *ending =
+            (struct ending){.status = CONEY_EINVAL, .text = "a handler or a publish from before the last stop has not ended"};
         return 0;
     }
     bring_up(app, ending, call);

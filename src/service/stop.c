@@ -84,17 +84,26 @@ static void close_subscription(struct subscription *s, struct ending *ending, co
         app_log(s->app, CONEY_LOG_ERROR, "subscription '%s': a handler still runs after its subscription has ended", s->name);
 }
 
+static bool unstick_broker(const coney_broker *broker)
+{
+    bool is_free = true;
+    for (struct subscription *s = broker->subscriptions; s != NULL; s = s->next)
+        if (s->dispatch == NULL)
+            continue;
+        else if (dispatch_running(s) == 0)
+            dispatch_close(s);
+        else
+            is_free = false;
+    for (coney_publisher *publisher = broker->publishers; publisher != NULL; publisher = publisher->next)
+        is_free = is_free && !publisher_is_used(publisher);
+    return is_free;
+}
+
 bool app_unstick(coney_app *app)
 {
     bool is_free = true;
-    for (coney_broker *broker = app->brokers; broker != NULL; broker = broker->next)
-        for (struct subscription *s = broker->subscriptions; s != NULL; s = s->next)
-            if (s->dispatch == NULL)
-                continue;
-            else if (dispatch_running(s) == 0)
-                dispatch_close(s);
-            else
-                is_free = false;
+    for (const coney_broker *broker = app->brokers; broker != NULL; broker = broker->next)
+        is_free = unstick_broker(broker) && is_free;
     return is_free;
 }
 
