@@ -394,8 +394,8 @@ static inline coney_source coney_source_topic(const coney_topic_source *topic)
     return coney_source_of(CONEY_SOURCE_TOPIC, topic, sizeof *topic);
 }
 
-/* `.source = CONEY_QUEUE("orders", .type = CONEY_QUEUE_QUORUM, .prefetch = 64)`. In C++ fill the struct and call the function
- * above. */
+/* `.source = CONEY_QUEUE("orders", .type = CONEY_QUEUE_QUORUM, .prefetch = 64)`. What they make lives to the end of the block in
+ * which they stand: subscribe there. In C++ fill the struct and call the function above. */
 #define CONEY_QUEUE(...) coney_source_queue(&(coney_queue_source){.name = __VA_ARGS__})
 #define CONEY_STREAM(...) coney_source_stream(&(coney_stream_source){.name = __VA_ARGS__})
 #define CONEY_TOPIC(...) coney_source_topic(&(coney_topic_source){.name = __VA_ARGS__})
