@@ -70,6 +70,25 @@ static void disconnecting_leaves_no_thread_and_no_descriptor(void **state)
     stand_down(&stand);
 }
 
+static void what_is_kept_outlives_the_broker(void **state)
+{
+    struct stand stand;
+    struct listener listener = {.keep = true};
+    stand_up(&stand, *state, 1);
+    listener_start(&listener, &stand, 0);
+    listener_mark(&listener, 0);
+    listener_mark(&listener, 0);
+    struct arrival first = listener_of(&listener, 0);
+    struct arrival second = listener_of(&listener, 1);
+    listener_stop(&listener);
+    stand_down(&stand);
+    bytes_are(first.kept.body, first.body);
+    assert_int_equal(stand.transport->attempt(&first.kept), 1);
+    assert_int_equal(stand.transport->settle(&first.kept, CONEY_ACK), CONEY_ECLOSED);
+    assert_int_equal(stand.transport->settle(&second.kept, CONEY_REQUEUE), CONEY_ECLOSED);
+    listener_free(&listener);
+}
+
 static void a_source_that_is_not_there_is_named(void **state)
 {
     const struct conformance *what = *state;
@@ -204,6 +223,7 @@ const struct scenario conformance_life[] = {
      a_broker_that_cannot_be_reached_is_named_within_the_deadline, can_be_unreachable},
     {"after_disconnecting_a_broker_may_be_connected_again", after_disconnecting_a_broker_may_be_connected_again, NULL},
     {"disconnecting_leaves_no_thread_and_no_descriptor", disconnecting_leaves_no_thread_and_no_descriptor, NULL},
+    {"what_is_kept_outlives_the_broker", what_is_kept_outlives_the_broker, NULL},
     {"a_source_that_is_not_there_is_named", a_source_that_is_not_there_is_named, can_be_missing},
     {"a_source_of_another_kind_is_a_mistake", a_source_of_another_kind_is_a_mistake, NULL},
     {"a_description_has_no_credentials", a_description_has_no_credentials, NULL},
