@@ -162,10 +162,11 @@ CONEY_API void coney_app_ask_to_stop(coney_app *app);
 /* Stops: runs the hooks of CONEY_BEFORE_STOP; lets no further handler start; waits for those that run, the confirms that
  * deliveries wait for and continuations, up to drain_timeout; ends the subscriptions (what no handler had goes back to the
  * broker) and publishers, closes brokers in the reverse order of their making; runs the last hooks. A step that fails stops
- * no other; the first failure is returned. call->deadline is for each step with a broker; call->value: deliveries that were
- * not settled. CONEY_OK also when it does not run. A second call while one runs waits for it, without limit unless
- * call->deadline is set. CONEY_ETIMEDOUT: the drain took too long, what was open is with the broker. CONEY_EDEADLK from a
- * handler, a continuation, a hook, a callback of a client's loop or middleware around a publish. */
+ * no other; the first failure is returned. call->deadline is for each step with a broker: all its subscriptions, all its
+ * publishers, its connections; call->value: deliveries that were not settled. CONEY_OK also when it does not run. A second
+ * call while one runs waits for it, without limit unless call->deadline is set. CONEY_ETIMEDOUT: the drain took too long, what
+ * was open is with the broker. CONEY_EDEADLK from a handler, a continuation, a hook, a callback of a client's loop or
+ * middleware around a publish. */
 CONEY_API coney_status coney_app_stop(coney_app *app, coney_call *call);
 
 /* Stops it if it runs, frees it and clears *app; NULL there is harmless. Waits for handlers, publishes and requests that have

@@ -68,12 +68,33 @@ static uint64_t drain(coney_app *app)
     }
 }
 
+/* The deadline of a stop, which steps of one kind with one broker share: where one has waited in vain, the next need not try as long. */
+struct patience {
+    int64_t deadline;
+    int64_t until;
+};
+
+static struct patience patience_of(const coney_call *call)
+{
+    int64_t deadline = call != NULL && call->deadline != 0 ? call->deadline : 10 * CONEY_SECOND;
+    return (struct patience){deadline, time_after(time_now(), deadline)};
+}
+
+static coney_call patient_step(const struct patience *patience)
+{
+    if (patience->deadline < 0)
+        return (coney_call){.deadline = CONEY_OFF};
+    int64_t left = patience->until - time_now();
+    int64_t least = patience->deadline / 20 + 1; /* for what would have ended at once */
+    return (coney_call){.deadline = left > least ? left : least};
+}
+
 /* A handler that does not return keeps what it stands on: it is left as it is, for app_unstick. */
-static void close_subscription(struct subscription *s, struct ending *ending, const coney_call *call)
+static void close_subscription(struct subscription *s, struct ending *ending, const struct patience *patience)
 {
     if (s->feed == NULL)
         return;
-    coney_call step = phase_step(call);
+    coney_call step = patient_step(patience);
     coney_status status = s->broker->transport->unsubscribe(s->feed, &step);
     ending_note(ending, status, &step, "subscription", s->name);
     atomic_store(&s->is_active, false);
@@ -116,10 +137,18 @@ void app_unstick_all(coney_app *app)
     }
 }
 
+static void close_subscriptions(coney_broker *broker, struct ending *ending, const coney_call *call)
+{
+    struct patience patience = patience_of(call);
+    for (struct subscription *s = broker->subscriptions; s != NULL; s = s->next)
+        close_subscription(s, ending, &patience);
+}
+
 static void close_publishers(coney_broker *broker, struct ending *ending, const coney_call *call)
 {
+    struct patience patience = patience_of(call);
     for (coney_publisher *publisher = broker->publishers; publisher != NULL; publisher = publisher->next) {
-        coney_call step = phase_step(call);
+        coney_call step = patient_step(&patience);
         ending_note(ending, publisher_close(publisher, &step), &step, "publisher", publisher->name);
     }
 }
@@ -151,8 +180,7 @@ uint64_t phase_close_all(coney_app *app, struct ending *ending, const coney_call
 {
     uint64_t left = drain(app);
     for (coney_broker *broker = app->brokers; broker != NULL; broker = broker->next)
-        for (struct subscription *s = broker->subscriptions; s != NULL; s = s->next)
-            close_subscription(s, ending, call);
+        close_subscriptions(broker, ending, call);
     for (coney_broker *broker = app->brokers; broker != NULL; broker = broker->next)
         close_publishers(broker, ending, call);
     disconnect_all(app, ending, call);

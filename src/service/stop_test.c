@@ -326,6 +326,35 @@ static void a_handler_that_outlives_the_stop_holds_up_the_next_start_and_the_fre
     end(&scene);
 }
 
+/* As from a broker that hangs. */
+static coney_status hang(struct feed *feed, coney_call *call)
+{
+    struct timespec pause = {.tv_nsec = call->deadline};
+    nanosleep(&pause, NULL);
+    fake_unsubscribe(feed, NULL);
+    return CONEY_ETIMEDOUT;
+}
+
+static void subscriptions_of_a_broker_that_hangs_share_the_deadline(void **state)
+{
+    (void)state;
+    enum { COUNT = 8 };
+    static const char *const names[COUNT] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+    struct transport hanging = fake_transport;
+    struct fake fake = {0};
+    hanging.unsubscribe = hang;
+    coney_app *app = coney_app_new("orders", "1.0.0");
+    coney_broker *broker = broker_new(app, &hanging, &fake);
+    for (int i = 0; i < COUNT; i++)
+        coney_subscribe(broker, &(coney_subscription){.source = CONEY_QUEUE(names[i]), .handler = keep_handler});
+    assert_int_equal(coney_app_start(app, NULL), CONEY_OK);
+    coney_call call = {.deadline = 200 * CONEY_MILLISECOND};
+    int64_t began = time_now();
+    assert_int_equal(coney_app_stop(app, &call), CONEY_ETIMEDOUT);
+    assert_true(time_now() - began < COUNT / 2 * call.deadline);
+    coney_app_free(&app);
+}
+
 /* Who stops --------------------------------------------------------------------------------------------------------------- */
 
 static void a_stop_or_free_from_a_handler_is_refused(void **state)
@@ -689,6 +718,7 @@ int main(void)
         cmocka_unit_test(a_drain_ends_when_its_time_is_over_and_says_how_many_were_left),
         cmocka_unit_test(a_stop_waits_for_kept_deliveries_to_be_settled),
         cmocka_unit_test(a_handler_that_outlives_the_stop_holds_up_the_next_start_and_the_free),
+        cmocka_unit_test(subscriptions_of_a_broker_that_hangs_share_the_deadline),
         cmocka_unit_test(a_stop_or_free_from_a_handler_is_refused),
         cmocka_unit_test(a_stop_from_what_a_publish_calls_is_refused),
         cmocka_unit_test(a_stop_from_a_continuation_is_refused),
