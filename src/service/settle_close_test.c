@@ -139,13 +139,14 @@ static void a_transaction_that_waits_for_its_commit_is_aborted_by_a_stop(void **
     stage_deliver(&t, &m[1]);
     assert_int_equal(coney_kept_settle(&t.kept, CONEY_ACK), CONEY_OK);
     coney_call call = {0};
-    assert_int_equal(coney_app_stop(t.app, &call), CONEY_ETIMEDOUT);
-    assert_non_null(strstr(t.journal.text, "unsubscribe(in) tx_abort(by)"));
-    assert_int_equal(m[1].settles, 0);
+    coney_status stopped = coney_app_stop(t.app, &call);
     lock_acquire(&barrier.lock);
     barrier.may_go_on = true;
     cond_wake_all(&barrier.changed);
     lock_release(&barrier.lock);
+    assert_int_equal(stopped, CONEY_ETIMEDOUT);
+    assert_non_null(strstr(t.journal.text, "unsubscribe(in) tx_abort(by)"));
+    assert_int_equal(m[1].settles, 0);
 }
 
 int main(void)
