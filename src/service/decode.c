@@ -47,10 +47,16 @@ static coney_bytes text_of(const coney_value *value)
     return is_text ? value->as.bytes : coney_bytes_of(NULL, 0);
 }
 
+/* Every file that includes a type has a table of its own of it. */
+static bool is_same_type(const coney_type *a, const coney_type *b)
+{
+    return a == b || (a->size == b->size && strcmp(a->name, b->name) == 0);
+}
+
 static const coney_member *variant_of_type(const coney_type *set, const coney_type *type)
 {
     for (uint32_t i = 0; i < set->member_count; i++)
-        if (set->members[i].type() == type)
+        if (is_same_type(set->members[i].type(), type))
             return &set->members[i];
     return NULL;
 }

@@ -261,6 +261,24 @@ static void a_function_chooses_the_variant_of_a_set(void **state)
     assert_logged(&t, "no variant of parity was chosen");
 }
 
+static const coney_type *choose_from_another_file(void *ctx, const coney_delivery *d)
+{
+    (void)ctx;
+    (void)d;
+    static coney_type theirs;
+    theirs = *odd_type();
+    return &theirs;
+}
+
+static void a_variant_may_be_chosen_in_another_file_than_its_set_stands_in(void **state)
+{
+    (void)state;
+    stage_start(&t, &(coney_subscription){.handler = on_parity_handler, .choose = choose_from_another_file});
+    struct fake_message m = {.body = CONEY_STR("7")};
+    assert_int_equal(stage_deliver(&t, &m), CONEY_ACK);
+    assert_string_equal(t.seen.text, "odd:7");
+}
+
 static void without_a_rule_the_variants_are_tried_in_order(void **state)
 {
     (void)state;
@@ -486,6 +504,7 @@ int main(void)
         TEST(a_handler_can_find_a_message_undecodable),
         TEST(a_header_chooses_the_variant_of_a_set),
         TEST(a_function_chooses_the_variant_of_a_set),
+        TEST(a_variant_may_be_chosen_in_another_file_than_its_set_stands_in),
         TEST(without_a_rule_the_variants_are_tried_in_order),
         TEST(a_delivery_answers_its_handler_and_the_next_knows_nothing_of_it),
         TEST(while_it_drains_no_handler_starts_and_the_broker_has_the_message_back),
