@@ -169,10 +169,10 @@ static void an_ack_waits_for_a_confirm_that_the_dead_node_never_gave(void **stat
     (void)state;
     seen.closed_gate = true;
     open_shop(CONEY_QUEUE_QUORUM);
-    sights_wait(&seen, 4); /* of four lanes */
+    desk_wait_for_ready(&desk, orders, ORDERS - PREFETCH); /* the others are with the client */
     node_signal(&node, SIGSTOP);
     sights_open_gate(&seen);
-    sights_wait(&seen, PREFETCH); /* all that the client has; their receipts are on their way */
+    sights_wait(&seen, PREFETCH); /* their receipts are on their way */
     node_kill(&node);
     shop_is_active(&shop, 0);
     node_restart(&node);
@@ -257,7 +257,7 @@ static void during_an_alarm_acks_wait_for_their_receipts_and_then_each_order_is_
     (void)state;
     seen.closed_gate = true;
     open_shop(CONEY_QUEUE_QUORUM);
-    sights_wait(&seen, 4);
+    desk_wait_for_ready(&desk, orders, ORDERS - PREFETCH); /* the others are with the client */
     raise_alarm();
     sights_open_gate(&seen);
     sights_wait(&seen, PREFETCH);
@@ -274,7 +274,7 @@ static void a_stop_during_an_alarm_ends_in_time_and_loses_nothing(void **state)
     (void)state;
     seen.closed_gate = true;
     open_shop(CONEY_QUEUE_QUORUM);
-    sights_wait(&seen, 4);
+    desk_wait_for_ready(&desk, orders, ORDERS - PREFETCH); /* the others are with the client */
     raise_alarm();
     sights_open_gate(&seen);
     sights_wait(&seen, PREFETCH);
