@@ -134,7 +134,7 @@ CONEY_API void coney_test_expect_stopped(coney_test *test,
 CONEY_API void coney_test_expect_logged(coney_test *test, coney_log_level level,
                                         const char *text); /* some line has `text` in it */
 CONEY_API void coney_test_expect_waiting(coney_test *test, const char *queue,
-                                         size_t count); /* messages ready in it; not live */
+                                         size_t count); /* messages ready in it, and it is there; not live */
 
 #ifdef __cplusplus
 }

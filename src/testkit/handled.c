@@ -90,10 +90,12 @@ void coney_test_expect_failed(coney_test *test, const char *subscription, size_t
     expect_count(test, subscription, (struct test_claim){.count = count_failed, .expected = count}, "its handler failed");
 }
 
-static bool are_sizes(const struct test_subject *subject, const size_t *sizes)
+/* Live there may be one more by now. */
+static bool are_sizes(const struct test_subject *subject, const size_t *sizes, size_t count)
 {
-    for (const struct test_batch *batch = subject->batches; batch != NULL; batch = batch->next)
-        if (batch->size != *sizes++)
+    const struct test_batch *batch = subject->batches;
+    for (size_t i = 0; i < count; i++, batch = batch->next)
+        if (batch->size != sizes[i])
             return false;
     return true;
 }
@@ -112,7 +114,7 @@ void coney_test_expect_batches(coney_test *test, const char *subscription, const
         return;
     bool is_so = test_await(test, &claim);
     lock_acquire(&test->lock);
-    is_so = is_so && are_sizes(claim.subject, sizes);
+    is_so = is_so && are_sizes(claim.subject, sizes, count);
     text_print(what, sizeof what, "%zu batches of (", claim.actual);
     write_sizes(what, sizeof what, claim.subject);
     lock_release(&test->lock);

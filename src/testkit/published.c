@@ -147,6 +147,8 @@ void coney_test_expect_waiting(coney_test *test, const char *queue, size_t count
         return;
     }
     size_t ready = memory_ready(broker, queue);
-    if (ready != count)
+    if (ready == SIZE_MAX)
+        test_fail(test, "broker '%s' has no queue '%s'", broker->label, queue);
+    else if (ready != count)
         test_fail(test, "queue '%s' of broker '%s': %zu messages wait in it, expected %zu", queue, broker->label, ready, count);
 }

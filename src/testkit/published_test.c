@@ -25,6 +25,7 @@ static void publishes_are_given_in_order_and_each_once(void **state)
                  coney_test_expect_published(t, "receipts"));
     assert_fails("published so far: 'receipts' 2", coney_test_expect_published_count(t, "audit", 1));
     assert_fails("2 messages wait in it, expected 0", coney_test_expect_waiting(t, "receipts", 0));
+    assert_fails("broker 'amqp' has no queue 'reciepts'", coney_test_expect_waiting(t, "reciepts", 0));
     coney_test_stop(&t);
 }
 

@@ -231,7 +231,7 @@ size_t memory_ready(coney_broker *broker, const char *name)
     struct bus *bus = memory_bus_of(broker);
     lock_acquire(&bus->lock);
     const struct queue *queue = memory_queue_find(bus, coney_bytes_str(name));
-    size_t ready = 0;
+    size_t ready = SIZE_MAX;
     if (queue != NULL)
         ready = queue->terms.kind == QUEUE_LOG ? queue->history.next - queue->history.first : queue->count;
     lock_release(&bus->lock);

@@ -25,7 +25,7 @@ int64_t memory_next_due(coney_broker *broker);
 /* Publishes as somebody outside would: `exchange` NULL: the default exchange, a stream or a topic. CONEY_ENOTFOUND: no such exchange; CONEY_ERETURNED: no queue took it. */
 coney_status memory_inject(coney_broker *broker, const char *exchange, const struct outgoing *message);
 
-/* Messages ready in a queue; messages delivered and not settled, of all subscriptions. */
+/* Messages ready in a queue, SIZE_MAX: there is no such queue; messages delivered and not settled, of all subscriptions. */
 size_t memory_ready(coney_broker *broker, const char *queue);
 size_t memory_open(coney_broker *broker);
 

@@ -383,7 +383,7 @@ static void a_queue_that_nobody_uses_is_deleted_when_its_time_is_over(void **sta
     scene_publish(&s, "idle", "1");
     assert_int_equal(memory_ready(s.broker, "idle"), 1);
     scene_advance(&s, 11 * CONEY_SECOND);
-    assert_int_equal(memory_ready(s.broker, "idle"), 0);
+    assert_int_equal(memory_ready(s.broker, "idle"), SIZE_MAX);
     scene_end(&s);
 }
 
@@ -537,7 +537,7 @@ static void messages_that_no_server_takes_are_refused(void **state)
     const struct outgoing too_large = {.to = CONEY_STR("q"), .body = {large, (16 << 20) + 1}};
     assert_int_equal(scene_send(&s, s.outlet, &too_large), CONEY_EREFUSED);
     assert_int_equal(s.outcome.code, 406);
-    assert_int_equal(memory_ready(s.broker, "q"), 0);
+    assert_int_equal(memory_ready(s.broker, "q"), SIZE_MAX);
     free(large);
     scene_end(&s);
 }
