@@ -359,7 +359,7 @@ static void a_body_of_100_MB_comes_whole(void **state)
 static void a_body_of_100_MB_that_is_no_order_is_rejected_like_a_small_one(void **state)
 {
     (void)state;
-    char *body = large_body('[');
+    char *body = large_body('x');
     desk_declare(&desk, spent, CONEY_QUEUE_CLASSIC);
     shop_set(&shop, &node, NULL);
     coney_subscribe(shop.rabbit,
