@@ -213,5 +213,7 @@ coney_log_level broker_log_level(const struct coney_broker *broker);
 const char *app_copy_text(coney_app *app, const char *text);
 void *app_copy_bytes(coney_app *app, const void *from, size_t len);
 const coney_field *app_copy_fields(coney_app *app, const coney_field *fields, size_t count);
+const char *const *app_copy_list(coney_app *app, const char *const *list); /* ends with a NULL; NULL also for an empty one */
+const coney_tls_options *app_copy_tls(coney_app *app, const coney_tls_options *tls);
 
 #endif

@@ -57,6 +57,32 @@ const coney_field *app_copy_fields(coney_app *app, const coney_field *fields, si
     return copier_fields(copier_of(app), fields, count);
 }
 
+const char *const *app_copy_list(coney_app *app, const char *const *list)
+{
+    size_t count = 0;
+    while (list != NULL && list[count] != NULL)
+        count++;
+    const char **copies = count > 0 ? app_copy_bytes(app, NULL, (count + 1) * sizeof *copies) : NULL;
+    for (size_t i = 0; copies != NULL && i < count; i++)
+        copies[i] = app_copy_text(app, list[i]);
+    return copies;
+}
+
+const coney_tls_options *app_copy_tls(coney_app *app, const coney_tls_options *tls)
+{
+    coney_tls_options *copy = tls != NULL ? app_copy_bytes(app, tls, sizeof *tls) : NULL;
+    if (copy == NULL)
+        return NULL;
+    copy->ca_file = app_copy_text(app, tls->ca_file);
+    copy->ca_path = app_copy_text(app, tls->ca_path);
+    copy->certificate = app_copy_text(app, tls->certificate);
+    copy->private_key = app_copy_text(app, tls->private_key);
+    copy->pkcs12_file = app_copy_text(app, tls->pkcs12_file);
+    copy->key_password = app_copy_text(app, tls->key_password);
+    copy->server_name = app_copy_text(app, tls->server_name);
+    return copy;
+}
+
 bool app_take_options(void *ours, size_t ours_size, const void *theirs, size_t size)
 {
     memset(ours, 0, ours_size);

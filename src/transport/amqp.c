@@ -8,63 +8,16 @@
 
 /* The constructor: copies ----------------------------------------------------------------------------------------------- */
 
-static const char *copy_text(struct tamqp *t, const char *text)
-{
-    if (text == NULL)
-        return NULL;
-    const char *copy = app_copy_text(t->app, text);
-    t->is_out_of_memory = t->is_out_of_memory || copy == NULL;
-    return copy;
-}
-
-static void *copy_bytes(struct tamqp *t, const void *from, size_t len)
-{
-    void *copy = app_copy_bytes(t->app, from, len);
-    t->is_out_of_memory = t->is_out_of_memory || copy == NULL;
-    return copy;
-}
-
-static const char *const *copy_list(struct tamqp *t, const char *const *list)
-{
-    size_t count = 0;
-    while (list != NULL && list[count] != NULL)
-        count++;
-    if (count == 0)
-        return NULL;
-    const char **copy = copy_bytes(t, list, (count + 1) * sizeof *list);
-    for (size_t i = 0; copy != NULL && i < count; i++)
-        copy[i] = copy_text(t, list[i]);
-    return copy;
-}
-
-static const coney_tls_options *copy_tls(struct tamqp *t, const coney_tls_options *tls)
-{
-    coney_tls_options *copy = tls != NULL ? copy_bytes(t, tls, sizeof *tls) : NULL;
-    if (copy == NULL)
-        return NULL;
-    copy->ca_file = copy_text(t, tls->ca_file);
-    copy->ca_path = copy_text(t, tls->ca_path);
-    copy->certificate = copy_text(t, tls->certificate);
-    copy->private_key = copy_text(t, tls->private_key);
-    copy->pkcs12_file = copy_text(t, tls->pkcs12_file);
-    copy->key_password = copy_text(t, tls->key_password);
-    copy->server_name = copy_text(t, tls->server_name);
-    return copy;
-}
-
 static void take(struct tamqp *t, const char *uri, const coney_amqp_options *options, size_t size)
 {
     coney_amqp_options *mine = &t->options;
     t->newer_options = !app_take_options(mine, sizeof *mine, options, size);
-    t->uri = copy_text(t, uri);
-    mine->name = copy_text(t, mine->name);
-    mine->addresses = copy_list(t, mine->addresses);
-    mine->tls = copy_tls(t, mine->tls);
-    mine->mechanism = copy_text(t, mine->mechanism);
-    if (mine->client_property_count > 0) {
-        mine->client_properties = app_copy_fields(t->app, mine->client_properties, mine->client_property_count);
-        t->is_out_of_memory = t->is_out_of_memory || mine->client_properties == NULL;
-    }
+    t->uri = app_copy_text(t->app, uri);
+    mine->name = app_copy_text(t->app, mine->name);
+    mine->addresses = app_copy_list(t->app, mine->addresses);
+    mine->tls = app_copy_tls(t->app, mine->tls);
+    mine->mechanism = app_copy_text(t->app, mine->mechanism);
+    mine->client_properties = app_copy_fields(t->app, mine->client_properties, mine->client_property_count);
 }
 
 coney_broker *coney_app_amqp_sized(coney_app *app, const char *uri, const coney_amqp_options *options, size_t size)

@@ -41,7 +41,6 @@ struct tamqp {
     const char *uri;
     coney_amqp_options options; /* copies; on_log, on_event and the name are filled in when it connects */
     bool newer_options;         /* there were members that this library does not know */
-    bool is_out_of_memory;      /* copying them failed */
     struct tamqp_named *named;
 
     struct lock lock; /* guards what follows; taken on the loop, so nothing blocks under it */

@@ -91,8 +91,6 @@ static void check_declaration(struct mistakes *mistakes, const struct declaratio
 void tamqp_check_broker(void *self, struct mistakes *mistakes)
 {
     const struct tamqp *t = self;
-    if (t->is_out_of_memory)
-        mistake(mistakes, "options", "memory was out when they were copied");
     if (t->newer_options)
         mistake(mistakes, "options", NEWER_TEXT);
     if (t->uri != NULL)

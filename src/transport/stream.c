@@ -304,39 +304,13 @@ static const struct transport transport = {
     .describe = describe,
 };
 
-static const coney_tls_options *copy_tls(coney_app *app, const coney_tls_options *tls)
-{
-    coney_tls_options *copy = tls != NULL ? app_copy_bytes(app, tls, sizeof *tls) : NULL;
-    if (copy == NULL)
-        return NULL;
-    copy->ca_file = app_copy_text(app, tls->ca_file);
-    copy->ca_path = app_copy_text(app, tls->ca_path);
-    copy->certificate = app_copy_text(app, tls->certificate);
-    copy->private_key = app_copy_text(app, tls->private_key);
-    copy->pkcs12_file = app_copy_text(app, tls->pkcs12_file);
-    copy->key_password = app_copy_text(app, tls->key_password);
-    copy->server_name = app_copy_text(app, tls->server_name);
-    return copy;
-}
-
-static const char *const *copy_addresses(coney_app *app, const char *const *addresses)
-{
-    size_t count = 0;
-    while (addresses != NULL && addresses[count] != NULL)
-        count++;
-    const char **copies = count > 0 ? app_copy_bytes(app, NULL, (count + 1) * sizeof *copies) : NULL;
-    for (size_t i = 0; copies != NULL && i < count; i++)
-        copies[i] = app_copy_text(app, addresses[i]);
-    return copies;
-}
-
 static void copy_options(coney_app *app, coney_stream_env_options *options)
 {
     options->name = app_copy_text(app, options->name);
     options->mechanism = app_copy_text(app, options->mechanism);
-    options->addresses = copy_addresses(app, options->addresses);
+    options->addresses = app_copy_list(app, options->addresses);
     options->client_properties = app_copy_fields(app, options->client_properties, options->client_property_count);
-    options->tls = copy_tls(app, options->tls);
+    options->tls = app_copy_tls(app, options->tls);
 }
 
 static struct tstream *tstream_new(coney_app *app, const char *uri, const coney_stream_env_options *options, size_t size)
