@@ -26,6 +26,21 @@ void *arena_grow(coney_arena *arena, size_t size)
     return chunk->data;
 }
 
+/* What has the newest chunk for itself grows with it: large pieces are moved page by page at most, and leave no copy behind. */
+static void *grow_chunk(coney_arena *arena, size_t size)
+{
+    if (size > PTRDIFF_MAX / 2)
+        return NULL;
+    struct arena_chunk *chunk = realloc(arena->newest, sizeof *chunk + size + 16);
+    if (chunk == NULL)
+        return NULL;
+    chunk->cap = size + 16;
+    arena->newest = chunk;
+    arena->end = chunk->data + chunk->cap;
+    arena->at = chunk->data + ((size + 15) & ~(size_t)15);
+    return chunk->data;
+}
+
 void *arena_resize(coney_arena *arena, void *taken, size_t old, size_t size)
 {
     uint8_t *start = taken;
@@ -34,6 +49,8 @@ void *arena_resize(coney_arena *arena, void *taken, size_t old, size_t size)
         arena->at = start + ((size + 15) & ~(size_t)15);
         return taken;
     }
+    if (is_newest && old > 0 && start == arena->newest->data)
+        return grow_chunk(arena, size);
     void *moved = arena_take(arena, size);
     if (moved != NULL)
         memcpy(moved, taken, old < size ? old : size);

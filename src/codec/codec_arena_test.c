@@ -110,6 +110,27 @@ static void the_newest_piece_grows_in_its_place_while_there_is_room(void **state
     coney_arena_free(&arena);
 }
 
+static void a_piece_alone_in_its_chunk_grows_with_it_and_leaves_no_copy(void **state)
+{
+    (void)state;
+    coney_arena *arena = coney_arena_new();
+    assert_non_null(arena_take(arena, 10));
+    const struct arena_chunk *first = arena->newest;
+    size_t size = 1 << 20;
+    uint8_t *piece = arena_take(arena, size);
+    memset(piece, 7, size);
+    for (int i = 0; i < 8; i++, size *= 2)
+        piece = arena_resize(arena, piece, size, 2 * size);
+    assert_non_null(piece);
+    assert_int_equal(piece[(1 << 20) - 1], 7);
+    assert_ptr_equal(arena->newest->older, first);
+    assert_true(arena->newest->cap >= size);
+    assert_null(arena_resize(arena, piece, size, SIZE_MAX - 8));
+    uint8_t *next = arena_take(arena, 1);
+    assert_true(next < piece || next >= piece + size);
+    coney_arena_free(&arena);
+}
+
 static void a_sink_grows_and_says_when_it_cannot(void **state)
 {
     (void)state;
@@ -155,6 +176,7 @@ int main(void)
         cmocka_unit_test(a_reset_keeps_one_chunk_that_is_large_enough),
         cmocka_unit_test(a_large_chunk_goes_back_when_it_is_not_needed_for_a_while),
         cmocka_unit_test(the_newest_piece_grows_in_its_place_while_there_is_room),
+        cmocka_unit_test(a_piece_alone_in_its_chunk_grows_with_it_and_leaves_no_copy),
         cmocka_unit_test(a_sink_grows_and_says_when_it_cannot),
         cmocka_unit_test(a_text_of_any_length_is_copied_and_nothing_else),
     };
