@@ -34,15 +34,21 @@ uint64_t memory_attempt(const struct incoming *m)
     uint64_t counted = entry->returns;
     coney_value value;
     bool is_copy = message_header(entry->message, CONEY_STR(ATTEMPTS_HEADER), &value) && coney_value_to_u64(&value, &copied);
+    lock_acquire(&entry->bus->lock);
     if (entry->queue != NULL && entry->queue->terms.kind == QUEUE_CLASSIC)
         counted = !is_copy && entry->redelivered; /* it does not count: all that is known is that it is not new */
+    lock_release(&entry->bus->lock);
     return copied < UINT64_MAX - 1 - counted ? copied + counted + 1 : UINT64_MAX;
 }
 
+/* An unsubscribe takes the queue away while a handler that it did not wait for may still ask. */
 static coney_bytes source_of(const struct entry *entry)
 {
+    lock_acquire(&entry->bus->lock);
     bool is_pattern = entry->listener != NULL && entry->listener->queue == NULL;
-    return entry->queue == NULL || is_pattern ? entry->message->to : entry->queue->name;
+    coney_bytes source = entry->queue == NULL || is_pattern ? entry->message->to : entry->queue->name;
+    lock_release(&entry->bus->lock);
+    return source;
 }
 
 static void more_info(const struct message_more *more, coney_delivery_info *info)
