@@ -53,6 +53,10 @@ static coney_status declare_waiting_queue(coney_amqp *rabbit, const coney_queue_
         waiting.dead_letter_routing_key = queue;
         waiting.exclusive = source->exclusive;
         waiting.transient = source->transient && source->exclusive;
+        if (waiting.type == CONEY_QUEUE_QUORUM) { /* otherwise what is due while the queue has no leader is lost */
+            waiting.dead_letter_strategy = "at-least-once";
+            waiting.overflow = "reject-publish"; /* the broker asks for it with that */
+        }
     }
     coney_status status = coney_amqp_queue_declare(rabbit, &waiting, call);
     if (status == CONEY_ENOTFOUND)
