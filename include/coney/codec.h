@@ -38,9 +38,9 @@
  *   name("n")                its name on the wire
  *   default("text")          what it is when it is absent, in the text form of its kind: bool, numbers, string, time, enum
  *
- * A member that has no default and is no optional, list or map is required. Null counts as absent. An absent list or map is
- * empty. The same field twice in a message, or the same key twice in a map, is an error; fields that are passed over are not
- * compared.
+ * A member that has no default and is no optional, list or map is required. Null counts as absent; inside a list or map it
+ * is an error. An absent list or map is empty. The same field twice in a message, or the same key twice in a map, is an
+ * error; fields that are passed over are not compared.
  *
  * Options of the type, at most four, after its table:
  *   strict                   a field that is not in the table is an error; otherwise it is passed over
@@ -481,7 +481,8 @@ typedef struct coney_codec {
     const char *name;         /* "json" */
     const char *content_type; /* written with every message, and expected of it; "" = neither */
     /* Fills *out, `type->size` bytes, zeroed before. All of it that is a pointer lies in `arena` or is static: never in
-     * `body`, which may be gone before the value is. CONEY_ECORRUPT with a fault; CONEY_ENOMEM. */
+     * `body`, which may be gone before the value is. CONEY_ECORRUPT with a fault; CONEY_ENOMEM. The variants of a set that
+     * are tried in turn come as copies of their types at first, which are strict. */
     coney_status (*decode)(const struct coney_codec *codec, coney_bytes body, const coney_type *type, void *out,
                            coney_arena *arena, coney_fault *fault);
     /* Appends *value to the sink. CONEY_EINVAL with a fault for what has no form on the wire (a NaN in JSON, bytes in a
@@ -507,7 +508,8 @@ CONEY_API const coney_codec *coney_msgpack(void);
  * not start. */
 
 /* *out becomes the value, whole or not at all (zeroed after a failure). `out` has type->size bytes. `fault` may be NULL.
- * CONEY_ECORRUPT: the body is not a `type`. CONEY_EINVAL: an argument is NULL. CONEY_ENOMEM, CONEY_EUNSUPPORTED. */
+ * CONEY_ECORRUPT: the body is not a `type`. CONEY_EINVAL: an argument is NULL, or the type is an enum. CONEY_ENOMEM,
+ * CONEY_EUNSUPPORTED. */
 CONEY_API coney_status coney_decode(const coney_codec *codec, coney_bytes body, const coney_type *type, void *out,
                                     coney_arena *arena, coney_fault *fault);
 
@@ -525,7 +527,7 @@ CONEY_API bool coney_codec_takes(const coney_codec *codec, coney_bytes content_t
 CONEY_API coney_status coney_headers_decode(const coney_value *map, const coney_type *type, void *out, coney_arena *arena,
                                             coney_fault *fault);
 
-/* *fields and *count become an array in the arena; what is an absent optional is left out. */
+/* *fields and *count become an array in the arena, whose texts are the value's; what is an absent optional is left out. */
 CONEY_API coney_status coney_headers_encode(const coney_type *type, const void *value, coney_arena *arena,
                                             const coney_field **fields, size_t *count, coney_fault *fault);
 

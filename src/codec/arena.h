@@ -39,6 +39,24 @@ static inline void *arena_take(coney_arena *arena, size_t size)
     return taken;
 }
 
+/* Where an arena stands, to take back what comes after. */
+struct arena_mark {
+    struct arena_chunk *chunk;
+    uint8_t *at;
+};
+
+static inline struct arena_mark arena_mark(const coney_arena *arena)
+{
+    return (struct arena_mark){arena->newest, arena->at};
+}
+
+/* What was allocated since the mark is invalid; its memory is used again as far as it stands in the newest chunk. */
+static inline void arena_rewind(coney_arena *arena, struct arena_mark mark)
+{
+    if (arena->newest != NULL)
+        arena->at = arena->newest == mark.chunk ? mark.at : arena->newest->data;
+}
+
 /* Gives all memory back; the arena is as new. */
 void arena_clear(coney_arena *arena);
 

@@ -64,10 +64,13 @@ static coney_status decode_variant(const coney_codec *codec, coney_bytes body, c
     const coney_type *type = variant->type();
     coney_type stricter = *type;
     stricter.flags |= more_flags;
+    struct arena_mark before = arena_mark(arena);
     coney_status status =
         decode_message(codec, body, more_flags == 0 ? type : &stricter, (uint8_t *)out + variant->offset, arena, fault);
     if (status == CONEY_OK)
         memcpy(out, &type, sizeof type);
+    else
+        arena_rewind(arena, before);
     return status;
 }
 

@@ -482,6 +482,7 @@ static void what_json_cannot_say_is_refused(void **state)
         {{.c32 = {true, INFINITY}}, "c32: an infinite number, which JSON cannot say"},
         {{.at = {true, INT64_MAX}}, "at: a time beyond the years 0 to 9999, which RFC 3339 cannot say"},
         {{.any = {true, {0}}}, "any: raw, but not JSON: it is empty at byte 0"},
+        {{.any = {true, CONEY_STR("1 2")}}, "any: raw, but not JSON: there is more after the value at byte 2"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         coney_sink sink = {0};
@@ -503,6 +504,11 @@ static void a_body_that_memory_cannot_hold_is_refused_before_it_is_read(void **s
     assert_string_equal(fault.text, "memory is out");
     assert_int_equal(coney_decode(coney_json(), coney_bytes_of("{}", SIZE_MAX / 2), order_type(), &o, arena, NULL),
                      CONEY_ENOMEM);
+    coney_sink sink = {0};
+    o = (order){.extra = {true, coney_bytes_of("1", SIZE_MAX / 2)}};
+    assert_int_equal(coney_encode(coney_json(), order_type(), &o, &sink, arena, &fault), CONEY_ENOMEM);
+    assert_string_equal(fault.text, "memory is out");
+    coney_sink_free(&sink);
 }
 
 #define TEN_(F, n)                                                                                                             \

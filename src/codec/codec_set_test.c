@@ -1,4 +1,5 @@
 /* Sets, wholes or nothing, codecs of a user's own, content types, and builds without a library. */
+#include "codec/arena.h"
 #include "codec/codec_fixture.h"
 #include "codec/missing.h"
 #include "codec/set.h"
@@ -65,6 +66,26 @@ static void a_variant_that_fits_leaves_the_fault_alone(void **state)
                      CONEY_OK);
     assert_string_equal(fault.path, "p");
     assert_string_equal(fault.text, "t");
+}
+
+static void variants_that_were_tried_leave_no_memory_taken(void **state)
+{
+    (void)state;
+    static char body[256 << 10];
+    event e;
+    memset(body, ' ', sizeof body);
+    memcpy(body, "{}", 2);
+    const coney_bytes large = coney_bytes_of(body, sizeof body);
+    coney_bytes first = coney_arena_copy(arena, CONEY_STR("first"));
+    const uint8_t *at = arena->at;
+    assert_int_equal(coney_decode(coney_json(), CONEY_STR("{}"), event_type(), &e, arena, NULL), CONEY_ECORRUPT);
+    assert_ptr_equal(arena->at, at);
+    assert_int_equal(coney_decode(coney_json(), large, event_type(), &e, arena, NULL), CONEY_ECORRUPT);
+    const struct arena_chunk *grown = arena->newest;
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(coney_decode(coney_json(), large, event_type(), &e, arena, NULL), CONEY_ECORRUPT);
+    assert_ptr_equal(arena->newest, grown);
+    assert_string_equal(first.data, "first");
 }
 
 static coney_status mark_decode(const coney_codec *codec, coney_bytes body, const coney_type *type, void *out,
@@ -279,6 +300,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_variant_that_leaves_nothing_over_comes_first),
         cmocka_unit_test(a_variant_that_fits_leaves_the_fault_alone),
+        cmocka_unit_test(variants_that_were_tried_leave_no_memory_taken),
         cmocka_unit_test(a_codec_of_the_user_s_own_gets_the_type_itself),
         cmocka_unit_test(a_set_that_nothing_fits_says_what_each_variant_missed),
         cmocka_unit_test(a_variant_that_was_chosen_is_the_only_one),

@@ -285,17 +285,17 @@ coney_status codec_json_decode(const coney_codec *codec, coney_bytes body, const
     return decode(&w, body, type, out) ? CONEY_OK : w.bind.status;
 }
 
-const char *codec_json_flaw(coney_bytes body, coney_arena *arena, uint32_t depth, size_t *at)
+bool codec_json_is_value(struct bind *b, coney_bytes body)
 {
-    const char *flaw;
-    char *copy = copy_of(arena, body);
-    yyjson_doc *doc = copy != NULL ? parse(arena, body, copy, &flaw, at) : NULL;
-    *at = doc != NULL ? body.len : *at;
-    if (copy == NULL || (doc == NULL && flaw == NULL))
-        return "memory is out";
+    const char *flaw = NULL;
+    size_t at;
+    char *copy = copy_of(b->arena, body);
+    yyjson_doc *doc = copy != NULL ? parse(b->arena, body, copy, &flaw, &at) : NULL;
+    if (flaw != NULL)
+        return bind_fail(b, "raw, but not JSON: %s at byte %zu", flaw, at);
     if (doc == NULL)
-        return flaw;
-    return is_container(doc->root) && is_too_deep(doc->root, depth) ? "nested too deep" : NULL;
+        return bind_no_memory(b);
+    return !is_container(doc->root) || !is_too_deep(doc->root, b->depth) || bind_too_deep(b);
 }
 
 static const coney_codec json = {

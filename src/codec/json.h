@@ -2,7 +2,7 @@
 #ifndef CONEY_CODEC_JSON_H
 #define CONEY_CODEC_JSON_H
 
-#include <coney/codec.h>
+#include "codec/bind.h"
 
 /* The functions of coney_codec. */
 coney_status codec_json_decode(const coney_codec *codec, coney_bytes body, const coney_type *type, void *out,
@@ -10,8 +10,7 @@ coney_status codec_json_decode(const coney_codec *codec, coney_bytes body, const
 coney_status codec_json_encode(const coney_codec *codec, const coney_type *type, const void *value, coney_sink *sink,
                                coney_arena *arena, coney_fault *fault);
 
-/* NULL when the body is one JSON value with nothing behind it that may stand in `depth` others; else what is wrong with it. *at is
- * the byte. The arena is for scratch. */
-const char *codec_json_flaw(coney_bytes body, coney_arena *arena, uint32_t depth, size_t *at);
+/* Whether the body is one JSON value with nothing behind it that may stand where the binding is; else the fault says what it is. */
+bool codec_json_is_value(struct bind *b, coney_bytes body);
 
 #endif
