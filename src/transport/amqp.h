@@ -155,11 +155,11 @@ bool tamqp_reading_begins(struct tamqp_reading *reading, uint64_t offset);
 bool tamqp_reading_waits(struct tamqp_reading *reading, int64_t delay);
 void tamqp_reading_ends(struct tamqp_reading *reading, uint64_t offset);
 
-/* Before a message is kept (NULL: memory is out), when it was, and when it is settled. */
+/* Before a message is kept (NULL: memory is out), when it was, and when it is settled: true when it comes again, whatever its consumer says. */
 struct held;
 struct held *tamqp_reading_prepare(void);
 void tamqp_reading_keeps(struct tamqp_reading *reading, struct held *held, const struct incoming *m);
-void tamqp_reading_settles(struct tamqp_reading *reading, const struct incoming *m, coney_settle how);
+bool tamqp_reading_settles(struct tamqp_reading *reading, const struct incoming *m, coney_settle how);
 
 /* amqp_incoming.c: as of struct transport. */
 void tamqp_info(const struct incoming *m, coney_delivery_info *info);

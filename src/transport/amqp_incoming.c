@@ -129,10 +129,9 @@ coney_status tamqp_settle(struct incoming *m, coney_settle how)
 {
     struct tamqp_feed *feed = m->feed != NULL ? tamqp_feed_of(m->feed) : NULL; /* NULL: the reply to a request */
     bool is_of_stream = feed != NULL && feed->reading != NULL;
-    if (is_of_stream)
-        tamqp_reading_settles(feed->reading, m, how);
+    bool comes_again = is_of_stream && tamqp_reading_settles(feed->reading, m, how);
     coney_status status = coney_kept_settle(&m->kept, is_of_stream ? CONEY_ACK : how); /* all that a stream knows */
     if (feed != NULL)
         tamqp_feed_unref(feed);
-    return status;
+    return comes_again ? CONEY_OK : status; /* the way back may have closed its consumer already */
 }

@@ -91,12 +91,13 @@ static struct held *find(struct tamqp_reading *reading, const struct incoming *m
 }
 
 /* One that is to come again stays among the held ones, so that the position stays before it. */
-void tamqp_reading_settles(struct tamqp_reading *reading, const struct incoming *m, coney_settle how)
+bool tamqp_reading_settles(struct tamqp_reading *reading, const struct incoming *m, coney_settle how)
 {
     bool again = how > 0 || how == CONEY_REQUEUE;
     int64_t at = again ? time_after(time_now(), how > 0 ? how : 0) : INT64_MAX;
     lock_acquire(&reading->lock);
     struct held *held = find(reading, m);
+    bool comes_again = held != NULL && again && !reading->is_leaving;
     if (held != NULL && again) {
         held->native = NULL;
         reading->rewind_at = at < reading->rewind_at ? at : reading->rewind_at;
@@ -108,6 +109,7 @@ void tamqp_reading_settles(struct tamqp_reading *reading, const struct incoming 
         cond_wake_all(&reading->changed);
     else
         free(held);
+    return comes_again;
 }
 
 void tamqp_reading_lost(struct tamqp_reading *reading)
