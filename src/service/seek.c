@@ -6,6 +6,7 @@
 #include "service/dispatch.h"
 
 #include "base/time.h"
+#include "service/phase.h"
 
 #include <stdlib.h>
 
@@ -174,6 +175,8 @@ coney_status coney_app_seek(coney_app *app, const char *subscription, const cone
 {
     if (app == NULL || subscription == NULL || position == NULL)
         return app_refuse(call, CONEY_EINVAL, "a seek needs an app, a subscription and a position");
+    if (phase_is_forked(app))
+        return app_refuse(call, CONEY_EFORKED, "the app runs in the parent process");
     struct subscription *s = app_subscription(app, subscription);
     if (s == NULL)
         return app_refuse(call, CONEY_ENOTFOUND, "the app has no subscription '%s'", subscription);

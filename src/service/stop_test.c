@@ -392,7 +392,8 @@ static void a_forked_child_may_only_free(void **state)
     assert_true(child >= 0);
     if (child == 0) {
         bool refused = coney_app_start(scene.app, NULL) == CONEY_EFORKED && coney_app_wait(scene.app, NULL) == CONEY_EFORKED &&
-                       coney_app_stop(scene.app, NULL) == CONEY_EFORKED;
+                       coney_app_stop(scene.app, NULL) == CONEY_EFORKED &&
+                       coney_app_seek(scene.app, "jobs", &(coney_position){.at = CONEY_STREAM_FIRST}, NULL) == CONEY_EFORKED;
         coney_app_free(&scene.app);
         raise(refused && scene.app == NULL ? SIGKILL
                                            : SIGABRT); /* what the parent's threads held is looked at by no leak check */
