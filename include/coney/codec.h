@@ -31,6 +31,8 @@
  *   F(list_of, x, T)         T_list
  *   F(map_of, x, T)          T_map
  *
+ * KIND is the kind as it is written, but for bool: coney_optional_boolean, coney_list_boolean, coney_map_boolean.
+ *
  * Strings that one of the codecs here has decoded end in a NUL that is not counted, so `.data` serves as a C string where no
  * NUL stands inside.
  *

@@ -9,7 +9,9 @@
  *
  * A broker in memory stands in for every broker of the app: for AMQP with exchanges, bindings, competing consumers, dead-lettering, delivery limits
  * and expiry as the server has them, for streams with offsets. It reads the same settings, refuses what the server would refuse, and answers
- * CONEY_EUNSUPPORTED for what it does not model: it never succeeds where the server would fail. Lanes run one after the other.
+ * CONEY_EUNSUPPORTED for what it does not model: it never succeeds where the server would fail, with one exception. A queue or stream that a source, a
+ * destination of the default exchange or a dead_letter names, and that is not declared, counts as one that the server has: misspelt names are found live
+ * only. Lanes run one after the other.
  *
  * What is expected and not so fails the test through coney_test_options.on_failure; without one the text goes to standard error and the process aborts. So no
  * test framework is needed, and any will do. Subscriptions are named as in coney_subscription, by name or source. One thread. All that a function returns
