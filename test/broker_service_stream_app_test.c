@@ -360,6 +360,9 @@ static void a_seek_from_outside_moves_lanes_too_and_an_unknown_position_is_refus
     assert_int_equal(coney_app_seek(app, "orders", &nowhere, &call), CONEY_ENOOFFSET);
     assert_non_null(strstr(call.text, "does not exist"));
     call = call_within(10000);
+    assert_int_equal(coney_app_seek(app, "orders", &(coney_position){.at = CONEY_STREAM_OFFSET, .offset = 50}, &call),
+                     CONEY_OK);
+    call = call_within(10000);
     assert_int_equal(coney_app_seek(app, "orders", &(coney_position){.at = CONEY_STREAM_FIRST}, &call), CONEY_OK);
     wait_for(100);
     assert_int_equal(stop(&app), 0);

@@ -602,8 +602,8 @@ CONEY_API void *coney_batch_ctx(const coney_batch *batch);
 
 /* Moves the subscription of this delivery (streams, and retained topics): what comes next is the message at `offset`, then
  * the rest; what was received and not handled is dropped, this delivery settles as usual. Takes effect after the handler has
- * returned; the last call before that counts. CONEY_OK: it will be tried; when the position turns out to be gone, or not to
- * be there yet, the subscription stays where it is and the log says so (an app under test answers CONEY_ENOOFFSET at once).
+ * returned; the last call before that counts. CONEY_OK: it will be tried; when the offset turns out to be gone, or to lie
+ * beyond the next message that will come, the subscription stays where it is and the log says so (an app under test answers CONEY_ENOOFFSET at once).
  * CONEY_EUNSUPPORTED: it has no positions. CONEY_EAGAIN: another seek is under way. */
 typedef struct coney_position {
     coney_stream_start at;
@@ -614,7 +614,7 @@ typedef struct coney_position {
 CONEY_API coney_status coney_seek(coney_delivery *delivery, const coney_position *position);
 
 /* The same from outside: of the subscription of that name. Blocks until it has moved. CONEY_ENOOFFSET: no longer there, or
- * not yet; it stays where it is. CONEY_ENOTFOUND: no such subscription. CONEY_ECLOSED: it is not open.
+ * beyond the next message; it stays where it is. CONEY_ENOTFOUND: no such subscription. CONEY_ECLOSED: it is not open.
  * CONEY_EDEADLK from a handler of it, which has coney_seek. */
 CONEY_API coney_status coney_app_seek(coney_app *app, const char *subscription, const coney_position *position,
                                       coney_call *call);

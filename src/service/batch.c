@@ -36,7 +36,6 @@ struct gather {
     int64_t due;        /* when the open one is closed; worker_now's clock */
     struct work timer;
     bool is_set; /* the timer, or it runs */
-    bool has_bursts;
     bool is_closed;
 };
 
@@ -388,8 +387,7 @@ static bool add(struct gather *g, coney_delivery *d, coney_batch **full)
         return false;
     }
     batch->elements[batch->count++] = d;
-    g->has_bursts |= d->in.more;
-    if (batch->count == g->limit || (g->has_bursts && !d->in.more)) {
+    if (batch->count == g->limit || (d->in.feed->bursts && !d->in.more)) {
         g->open = NULL;
         *full = batch;
         return true;

@@ -118,7 +118,11 @@ static void the_first_message_waits_so_long_for_the_others(void **state)
 static void the_end_of_a_burst_closes_it_and_nothing_before_but_its_size(void **state)
 {
     (void)state;
+    t.fake.bursts = true;
     start(&(coney_subscription){.handler = raw_batch_handler, .batch = 3, .batch_wait = CONEY_OFF});
+    deliver(0, 1);
+    assert_string_equal(t.seen.text, "[ 5 ]1"); /* one alone is a burst, too, before any other came */
+    t.seen.text[0] = '\0';
     for (size_t i = 0; i < 4; i++)
         messages[i].more = true;
     deliver(0, 4);

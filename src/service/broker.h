@@ -23,7 +23,8 @@ struct feed {
     const struct transport *transport;
     struct sink *sink;
     bool counts;  /* the broker, or the transport for it, counts deliveries over requeues */
-    bool ordered; /* a log: what is to come again comes before what is behind it. Set before the first deliver */
+    bool ordered; /* a log: what is to come again comes before what is behind it. Set before the first deliver, as the next */
+    bool bursts;  /* it knows what comes together, and sets incoming.more */
 };
 
 /* The transport's side of an open publisher; stands first in a struct of the transport's. */

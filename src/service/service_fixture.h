@@ -135,6 +135,7 @@ struct fake {
     const char *mistake;        /* what check_broker finds */
     bool counts;                /* feeds count deliveries */
     bool ordered;               /* feeds are logs */
+    bool bursts;                /* feeds know what comes together */
     bool delays;                /* copies can be delayed */
     bool hold_outcomes;         /* outcomes come with fake_outcome; else CONEY_OK comes from within publish */
     bool fail_keep;             /* memory is out */
@@ -258,8 +259,11 @@ FIXTURE coney_status fake_subscribe(void *self, const coney_subscription *subscr
     while (free->is_open || free->kept > 0)
         free++;
     *free = (struct fake_feed){.fake = fake, .subscription = subscription, .is_open = true};
-    free->feed =
-        (struct feed){.transport = fake->broker->transport, .sink = sink, .counts = fake->counts, .ordered = fake->ordered};
+    free->feed = (struct feed){.transport = fake->broker->transport,
+                               .sink = sink,
+                               .counts = fake->counts,
+                               .ordered = fake->ordered,
+                               .bursts = fake->bursts};
     text_print(free->name, sizeof free->name, "%s", fake_source(subscription));
     lock_release(&fake->lock);
     *feed = &free->feed;

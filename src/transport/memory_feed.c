@@ -158,6 +158,7 @@ static coney_status open_listener(struct listener *listener, coney_call *call)
     apply_options(listener);
     listener->has_offsets = listener->queue != NULL && listener->queue->keeps;
     listener->feed.ordered = listener->has_offsets;
+    listener->feed.bursts = !bus->is_virtual; /* a test publishes one by one: size and time close its batches */
     uint64_t from = 0;
     coney_position position = position_of(listener);
     if (listener->has_offsets)

@@ -475,7 +475,7 @@ bool memory_log_find(const struct queue *queue, const coney_position *position, 
         return true;
     case CONEY_STREAM_OFFSET:
         *offset = position->offset;
-        return position->offset >= log->first && position->offset < log->next;
+        return position->offset >= log->first && position->offset <= log->next;
     case CONEY_STREAM_TIMESTAMP:
         *offset = log_at_time(log, position->time);
         return true;

@@ -321,9 +321,8 @@ bool memory_bus_run_one(struct bus *bus)
     }
     bus->last = listener;
     listener->busy = true;
-    bool more = bus->face != FACE_AMQP && listener->own.head != NULL;
     lock_release(&bus->lock);
-    coney_settle how = hand_over(listener, entry, more);
+    coney_settle how = hand_over(listener, entry, false);
     lock_acquire(&bus->lock);
     listener->busy = false;
     if (how != CONEY_KEPT)

@@ -116,6 +116,10 @@ static void seek_moves_to_an_offset_that_is_there_and_nowhere_else(void **state)
     assert_int_equal(t->seek(s.readers[0].feed, &nine, &s.call), CONEY_ENOOFFSET);
     scene_publish(&s, "log", "3");
     assert_string_equal(s.readers[0].got, "0 1 2 1 2 3");
+    const coney_position next = {.at = CONEY_STREAM_OFFSET, .offset = 4};
+    assert_int_equal(t->seek(s.readers[0].feed, &next, &s.call), CONEY_OK);
+    scene_publish(&s, "log", "4");
+    assert_string_equal(s.readers[0].got, "0 1 2 1 2 3 4");
     scene_end(&s);
 }
 

@@ -98,7 +98,8 @@ static struct tstream_feed *feed_new(struct tstream *self, const coney_stream_so
     struct tstream_feed *feed = calloc(1, sizeof *feed);
     if (feed == NULL)
         return NULL;
-    feed->feed = (struct feed){.transport = self->broker->transport, .sink = sink, .counts = true, .ordered = true};
+    feed->feed =
+        (struct feed){.transport = self->broker->transport, .sink = sink, .counts = true, .ordered = true, .bursts = true};
     feed->self = self;
     work_init(&feed->go_on, go_on);
     feed->stream = source->name;
@@ -204,7 +205,7 @@ static coney_status last_offset(struct tstream_feed *feed, uint64_t *last, coney
                : app_refuse(call, CONEY_ETIMEDOUT, "the last message of stream '%s' did not come in time", feed->stream);
 }
 
-/* CONEY_OK: the message is there. Brokers before 3.11 have no statistics and are believed. */
+/* CONEY_OK: the message is there, or is the next that comes. Brokers before 3.11 have no statistics and are believed. */
 static coney_status check_offset(struct tstream_feed *feed, uint64_t offset, coney_call *call)
 {
     coney_stream_stats stats;
@@ -213,6 +214,8 @@ static coney_status check_offset(struct tstream_feed *feed, uint64_t offset, con
         return CONEY_OK;
     if (status != CONEY_OK)
         return status;
+    if (stats.first_offset < 0 && offset == 0)
+        return CONEY_OK;
     if (stats.first_offset < 0)
         return app_refuse(call, CONEY_ENOOFFSET, "stream '%s' is empty: it has no offset %llu", feed->stream,
                           (unsigned long long)offset);
@@ -224,7 +227,7 @@ static coney_status check_offset(struct tstream_feed *feed, uint64_t offset, con
         return CONEY_OK;
     if (stats.committed_offset < 0)
         status = last_offset(feed, &last, call);
-    if (status == CONEY_OK && offset > last)
+    if (status == CONEY_OK && offset > last + 1)
         return app_refuse(call, CONEY_ENOOFFSET, "offset %llu of stream '%s' does not exist: the last message is %llu",
                           (unsigned long long)offset, feed->stream, (unsigned long long)last);
     return status;
