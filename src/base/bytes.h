@@ -91,6 +91,37 @@ static inline void copy_short(uint8_t *to, const void *from, size_t len)
         memcpy(to, from, len);
 }
 
+/* bytes_equal for what is mostly short: compared by loads that may overlap, without a call. */
+static inline bool bytes_equal_short(coney_bytes left, coney_bytes right)
+{
+    const char *a = left.data;
+    const char *b = right.data;
+    size_t len = left.len;
+    uint64_t x, y;
+    uint32_t p, q;
+    if (len != right.len)
+        return false;
+    if (len < 4)
+        return len == 0 || (a[0] == b[0] && a[len / 2] == b[len / 2] && a[len - 1] == b[len - 1]);
+    if (len < 8) {
+        memcpy(&p, a, 4);
+        memcpy(&q, b, 4);
+        if (p != q)
+            return false;
+        memcpy(&p, a + len - 4, 4);
+        memcpy(&q, b + len - 4, 4);
+        return p == q;
+    }
+    for (size_t i = 0; i < len; i += 8) {
+        size_t at = i + 8 <= len ? i : len - 8;
+        memcpy(&x, a + at, 8);
+        memcpy(&y, b + at, 8);
+        if (x != y)
+            return false;
+    }
+    return true;
+}
+
 struct reader {
     const uint8_t *at;
     const uint8_t *end;

@@ -172,35 +172,10 @@ struct fields {
 /* Begins when the first `ordered` members have been there. False: memory is out. */
 bool fields_begin(struct bind *b, struct fields *f, const coney_type *type, uint32_t ordered);
 
-static inline bool names_equal(const char *a, const char *b, size_t len)
-{
-    uint64_t x, y;
-    uint32_t p, q;
-    if (len < 4)
-        return len == 0 || (a[0] == b[0] && a[len / 2] == b[len / 2] && a[len - 1] == b[len - 1]);
-    if (len < 8) {
-        memcpy(&p, a, 4);
-        memcpy(&q, b, 4);
-        if (p != q)
-            return false;
-        memcpy(&p, a + len - 4, 4);
-        memcpy(&q, b + len - 4, 4);
-        return p == q;
-    }
-    for (size_t i = 0; i < len; i += 8) {
-        size_t at = i + 8 <= len ? i : len - 8;
-        memcpy(&x, a + at, 8);
-        memcpy(&y, b + at, 8);
-        if (x != y)
-            return false;
-    }
-    return true;
-}
-
 static inline bool field_is(const coney_member *member, coney_bytes name)
 {
     coney_bytes wire = type_wire_name(member);
-    return wire.len == name.len && names_equal(wire.data, name.data, name.len);
+    return bytes_equal_short(wire, name);
 }
 
 /* The index of the member of this name that is not the next one; the type's count of members: there is none. */

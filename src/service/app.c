@@ -185,14 +185,10 @@ void coney_app_free(coney_app **app)
 
 void app_log(const coney_app *app, coney_log_level level, const char *format, ...)
 {
-    if (app->log.fn == NULL || level > app->log.level)
-        return;
-    char line[1024];
     va_list args;
     va_start(args, format);
-    text_vprint(line, sizeof line, format, args);
+    log_vline(&app->log, level, format, args);
     va_end(args);
-    app->log.fn(app->log.ctx, level, line);
 }
 
 coney_status app_refuse(coney_call *call, coney_status status, const char *format, ...)

@@ -26,7 +26,7 @@ static void scratch_free(struct scratch *scratch)
     free(scratch);
 }
 
-static struct scratch *scratch_new(void)
+struct scratch *posting_scratch_new(void)
 {
     struct scratch *scratch = calloc(1, sizeof *scratch);
     if (scratch == NULL)
@@ -140,7 +140,7 @@ static coney_status enter(struct posting *g)
     if (g->outlet == NULL)
         return app_refuse(g->call, CONEY_ECLOSED, "publisher '%s': the app does not run", p->name);
     if (g->scratch == NULL)
-        g->scratch = scratch_new();
+        g->scratch = posting_scratch_new();
     return g->scratch != NULL ? CONEY_OK : posting_end(g, CONEY_ENOMEM);
 }
 

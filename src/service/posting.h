@@ -41,6 +41,9 @@ struct posting {
     char to[POSTING_LONGEST_TO + 1];
 };
 
+/* For a publisher's spares; NULL: memory is out. */
+struct scratch *posting_scratch_new(void);
+
 /* The halves of posting_begin and posting_end that most messages pass by. */
 coney_status posting_begin_with_care(struct posting *g, const coney_publish_options *options, size_t size);
 void posting_clean(struct scratch *scratch);

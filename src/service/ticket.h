@@ -6,6 +6,7 @@
 #ifndef CONEY_SERVICE_TICKET_H
 #define CONEY_SERVICE_TICKET_H
 
+#include "base/bytes.h"
 #include "service/publisher.h"
 
 struct ticket {
@@ -32,36 +33,9 @@ struct place {
     char text[];
 };
 
-static inline bool place_has4(const char *ours, const char *theirs)
-{
-    uint32_t a;
-    uint32_t b;
-    memcpy(&a, ours, sizeof a);
-    memcpy(&b, theirs, sizeof b);
-    return a == b;
-}
-
-static inline bool place_has8(const char *ours, const char *theirs)
-{
-    uint64_t a;
-    uint64_t b;
-    memcpy(&a, ours, sizeof a);
-    memcpy(&b, theirs, sizeof b);
-    return a == b;
-}
-
-/* Without a call, unless the text is very short or very long: it is done for every message. */
 static inline bool place_is(const struct place *place, coney_bytes to)
 {
-    const char *ours = place->text;
-    const char *theirs = to.data;
-    size_t len = to.len;
-    if (place->len != len)
-        return false;
-    if (__builtin_expect(len < 4 || len > 16, 0))
-        return memcmp(ours, theirs, len) == 0;
-    return len < 8 ? place_has4(ours, theirs) && place_has4(ours + len - 4, theirs + len - 4)
-                   : place_has8(ours, theirs) && place_has8(ours + len - 8, theirs + len - 8);
+    return bytes_equal_short(coney_bytes_of(place->text, place->len), to);
 }
 
 /* The half of ticket_place for another destination than the last one. */

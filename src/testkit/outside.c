@@ -166,22 +166,10 @@ static coney_publisher *publisher_for(coney_broker *broker, const char *exchange
     return publisher_add(broker, &options, sizeof options);
 }
 
-static struct scratch *scratch_new(void)
-{
-    struct scratch *scratch = calloc(1, sizeof *scratch);
-    if (scratch == NULL)
-        return NULL;
-    scratch->arena = coney_arena_new();
-    if (scratch->arena != NULL)
-        return scratch;
-    free(scratch);
-    return NULL;
-}
-
 static coney_status open_publisher(coney_publisher *p, coney_call *call)
 {
     if (p->spare == NULL)
-        p->spare = scratch_new();
+        p->spare = posting_scratch_new();
     coney_status status = p->spare != NULL ? publisher_open(p, call) : CONEY_ENOMEM;
     if (status == CONEY_OK)
         of(p->outlet)->scratch = p->spare;

@@ -1,4 +1,5 @@
 /* memory_outlet.c: what goes out through the broker in memory: publishes, copies, transactions: see memory_bus.h. */
+#include "base/bytes.h"
 #include "base/time.h"
 #include "transport/amqp.h"
 #include "transport/memory_bus.h"
@@ -152,28 +153,9 @@ static coney_status wait_for_room(struct bus *bus, const struct outgoing *out)
     }
 }
 
-static inline bool same4(const char *a, const char *b)
-{
-    uint32_t left;
-    uint32_t right;
-    memcpy(&left, a, sizeof left);
-    memcpy(&right, b, sizeof right);
-    return left == right;
-}
-
-static inline bool is_text(const char *text, size_t len, coney_bytes name)
-{
-    const char *other = name.data;
-    if (len != name.len)
-        return false;
-    if (len >= 4 && len <= 8)
-        return same4(text, other) && same4(text + len - 4, other + len - 4);
-    return memcmp(text, other, len) == 0;
-}
-
 static inline bool is_named(const struct queue *queue, coney_bytes name)
 {
-    return queue != NULL && is_text(queue->text, queue->name.len, name);
+    return queue != NULL && bytes_equal_short(coney_bytes_of(queue->text, queue->name.len), name);
 }
 
 /* Nobody is there who would take the messages of a topic that has no queue. */
@@ -215,7 +197,8 @@ static inline bool publish_plain(struct bus *bus, const struct outgoing *out)
         return false;
     struct queue *topic = bus->recent[memory_recent(out->to)];
     if (!is_named(topic, out->to))
-        return is_text(bus->unheard, bus->unheard_len, out->to) && is_unheard(bus) && bus->is_connected;
+        return bytes_equal_short(coney_bytes_of(bus->unheard, bus->unheard_len), out->to) && is_unheard(bus) &&
+               bus->is_connected;
     if (topic->only == NULL || topic->only->waiting >= topic->only->most_waiting)
         return false;
     struct message *message = message_take(&bus->pool, out->body.len + out->content_type.len);
